@@ -1,0 +1,42 @@
+# `make demo` and `make test` set up .venv by themselves; the second time that takes no time.
+# Ordinary machines without a GPU may want PyTorch's CPU builds: make demo PIP_FLAGS='--extra-index-url ...'
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PIP_FLAGS ?=
+BIN := .venv/bin
+STAMP := .venv/.installed
+export FLWR_TELEMETRY_ENABLED = 0
+export RAY_USAGE_STATS_ENABLED = 0
+
+.PHONY: setup demo test lint format bench crosscheck clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/fedadavr quadratic
+
+test: setup
+	$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+
+crosscheck: setup  # the optimizers against optax, which brings jax (some 600 MB)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[crosscheck]'
+	$(BIN)/python -m pytest -q tests/test_optimizers.py
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup
+	$(BIN)/fedadavr bench server
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,451 @@
+"""The fused loops. Every other room calls these, none repeats them.
+
+A round makes two passes over the coordinates, block by block:
+
+- `measure` reads each client's weights: are they finite, how long is the update, and how large
+  is each tensor of what will be stored (its codec's scale).
+- `advance` does the rest for all clients together: decodes what was stored, forms the
+  correction, encodes what is stored now, moves the total and steps the optimizer.
+
+With g_i = (w - w_i) / client_lr, and clients grouped into the records that they write (one client
+a record, except where clients share one):
+
+    r        = base * total + sum_i gain_i g_i - sum_k recall_k old_k
+    stored_k = encode(sum_{i in k} share_i g_i + keep old_k + lean * total)
+    total   += after_k decode(stored_k) - before_k old_k
+
+Every algorithm of this package is a choice of these coefficients.
+
+Three things are done for the compiler's sake. Arrays of clients come as addresses, since a kernel
+cannot take a list whose length changes from round to round without being compiled again. Loops
+read and write few arrays each, because LLVM gives up vectorizing where it must rule out too many
+overlaps; the blocks stay in cache, so a further loop is cheap. And no loop reorders floating-point
+operations except the sums of squares, so the bits are the same on any number of threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, njit, types
+from numba.extending import intrinsic
+
+from fedadavr.vector import BLOCK, Blocks
+
+log = logging.getLogger(__name__)
+
+NONE, FP32, FP16, INT8, INT4 = range(5)
+SGD, ADAGRAD, ADAM, ADABELIEF, YOGI = range(5)
+FP16_MAX = np.float32(65504.0)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _pointer(typing_context, address):  # type: ignore[no-untyped-def]
+    """An integer address as a pointer, so that `carray` can make an array of it."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(address), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _to_half(typing_context, value):  # type: ignore[no-untyped-def]
+    """The bits of a float32 rounded to float16 (numba has no float16 of its own on CPUs)."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
+
+    return types.uint16(types.float32), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _from_half(typing_context, bits):  # type: ignore[no-untyped-def]
+    """The float32 of a float16's bits."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), generate
+
+
+_jit = njit(nogil=True, cache=True, error_model="numpy")
+_jit_sum = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+
+
+# --- one block -----------------------------------------------------------------------------------
+
+
+@_jit
+def _decode(codec, address, k, n, scale, y):
+    """y <- coordinates k .. k+n of the tensor stored at the address."""
+    if codec == FP32:
+        f = carray(_pointer(address + 4 * k), n, np.float32)
+        for j in range(n):
+            y[j] = f[j]
+    elif codec == FP16:
+        h = carray(_pointer(address + 2 * k), n, np.uint16)
+        for j in range(n):
+            y[j] = _from_half(h[j])
+    elif codec == INT8:
+        q = carray(_pointer(address + k), n, np.int8)
+        for j in range(n):
+            y[j] = np.float32(q[j]) * scale
+    else:
+        p = carray(_pointer(address + k // 2), (n + 1) // 2, np.uint8)
+        for j in range(n // 2):
+            y[2 * j] = np.float32(np.int32(p[j] >> 4) - 8) * scale
+            y[2 * j + 1] = np.float32(np.int32(p[j] & 15) - 8) * scale
+        if n % 2:
+            y[n - 1] = np.float32(np.int32(p[n // 2] >> 4) - 8) * scale
+
+
+@_jit
+def _encode(codec, address, k, n, scale, s):
+    """Store s as coordinates k .. k+n of the tensor at the address, and leave in s what it reads as."""
+    if codec == FP32:
+        f = carray(_pointer(address + 4 * k), n, np.float32)
+        for j in range(n):
+            f[j] = s[j]
+    elif codec == FP16:
+        h = carray(_pointer(address + 2 * k), n, np.uint16)
+        for j in range(n):
+            x = min(max(s[j], -FP16_MAX), FP16_MAX)
+            bits = _to_half(x)
+            h[j] = bits
+            s[j] = _from_half(bits)
+    elif codec == INT8:
+        q = carray(_pointer(address + k), n, np.int8)
+        top = np.float32(127.0)
+        for j in range(n):
+            x = min(max(np.rint(s[j] / scale), -top), top)
+            q[j] = np.int8(np.int32(x))
+            s[j] = x * scale
+    else:
+        p = carray(_pointer(address + k // 2), (n + 1) // 2, np.uint8)
+        top = np.float32(7.0)
+        for j in range(n):
+            s[j] = min(max(np.rint(s[j] / scale), -top), top)
+        for j in range(n // 2):
+            p[j] = np.uint8(((np.int32(s[2 * j]) + 8) << 4) | (np.int32(s[2 * j + 1]) + 8))
+        if n % 2:
+            p[n // 2] = np.uint8(((np.int32(s[n - 1]) + 8) << 4) | 8)
+        for j in range(n):
+            s[j] = s[j] * scale
+
+
+@_jit_sum
+def _sum_squares(x, n):
+    total = 0.0
+    for j in range(n):
+        total += np.float64(x[j]) * np.float64(x[j])
+    return total
+
+
+@_jit
+def _peak(bits, n):
+    """The largest magnitude, by its bits: of non-negative floats the larger has the larger bits."""
+    top = np.int32(0)
+    for j in range(n):
+        top = max(top, bits[j] & np.int32(0x7FFFFFFF))
+    return top
+
+
+@_jit
+def _start_record(keep, lean, old, total, s, n):
+    """s <- keep * old + lean * total."""
+    for j in range(n):
+        s[j] = np.float32(keep * old[j] + lean * total[j])
+
+
+@_jit
+def _add(coefficient, g, s, n):
+    c = np.float32(coefficient)
+    for j in range(n):
+        s[j] += c * g[j]
+
+
+@_jit
+def _difference(w, w_i, inverse, g, n):
+    for j in range(n):
+        g[j] = (w[j] - w_i[j]) * inverse
+
+
+@_jit
+def _move_total(total, after, new, before, old, n):
+    for j in range(n):
+        total[j] += after * np.float64(new[j]) - before * np.float64(old[j])
+
+
+@_jit
+def _moments(kind, beta1, beta2, G, m, v, n):
+    b1, c1 = np.float32(beta1), np.float32(1.0 - beta1)
+    b2, c2 = np.float32(beta2), np.float32(1.0 - beta2)
+    if kind == ADAGRAD:
+        for j in range(n):
+            v[j] += G[j] * G[j]
+        return
+    for j in range(n):
+        m[j] = b1 * m[j] + c1 * G[j]
+    if kind == ADAM:
+        for j in range(n):
+            v[j] = b2 * v[j] + c2 * (G[j] * G[j])
+    elif kind == ADABELIEF:
+        for j in range(n):
+            v[j] = b2 * v[j] + c2 * ((G[j] - m[j]) * (G[j] - m[j]))
+    else:
+        for j in range(n):
+            square = G[j] * G[j]
+            v[j] -= c2 * square * np.sign(v[j] - square)
+
+
+@_jit
+def _direction(numerator, v, first, second, eps, u, n):
+    """u <- (numerator * first) / (sqrt(v * second) + eps)."""
+    f, s, e = np.float32(first), np.float32(second), np.float32(eps)
+    for j in range(n):
+        u[j] = (numerator[j] * f) / (np.sqrt(v[j] * s) + e)
+
+
+@_jit
+def _step(kind, hyper, w, G, m, v, u, n):
+    """One optimizer step on a block: its state moves, and u becomes the direction of the step.
+
+    `hyper` holds weight_decay, beta1, beta2, eps, and the factors on both moments.
+    """
+    if hyper[0] != 0.0:
+        _add(hyper[0], w, G, n)
+    if kind == SGD:
+        for j in range(n):
+            u[j] = G[j]
+        return
+    _moments(kind, hyper[1], hyper[2], G, m, v, n)
+    if kind == ADAGRAD:
+        _direction(G, v, 1.0, 1.0, hyper[3], u, n)
+    else:
+        _direction(m, v, hyper[4], hyper[5], hyper[3], u, n)
+
+
+@_jit
+def _descend(w, u, rate, out, n):
+    c = np.float32(rate)
+    for j in range(n):
+        out[j] = w[j] - c * u[j]
+
+
+@_jit
+def _land(b, rate, hold, w, u, out, norms, n):
+    """Move the model along u, or hold it back and note the squares of w and u."""
+    if hold:
+        norms[0, b] = _sum_squares(w, n)
+        norms[1, b] = _sum_squares(u, n)
+    else:
+        _descend(w, u, rate, out, n)
+
+
+# --- passes over all blocks ----------------------------------------------------------------------
+
+
+@_jit
+def measure(
+    lo, hi, start, stop, tensor, origin, w, weights, inverse, first, share, keep, lean,
+    codec, old, old_scale, offset, total, square, peak,
+):  # fmt: skip
+    """The first pass: squares of each client's g_i, and each record's largest magnitude.
+
+    `weights[i, t]` and `old[k]` are addresses; `first[k]` is the first client of record k. What
+    is not finite in a client's weights makes its sum of squares not finite.
+    """
+    g = np.empty(BLOCK, np.float32)
+    s = np.empty(BLOCK, np.float32)
+    y = np.empty(BLOCK, np.float32)
+    bits = s.view(np.int32)
+    g_bits = g.view(np.int32)
+    for b in range(lo, hi):
+        a, n, t = start[b], stop[b] - start[b], tensor[b]
+        k = a - origin[t]
+        for record in range(len(first) - 1):
+            own = keep != 0.0 or lean != 0.0
+            alone = not own and first[record + 1] - first[record] == 1
+            if own:
+                _decode(codec, old[record] + offset[t], k, n, old_scale[record, t], y)
+                _start_record(keep, lean, y, total[a : a + n], s, n)
+            elif not alone:
+                s[:n] = 0.0
+            for i in range(first[record], first[record + 1]):
+                w_i = carray(_pointer(weights[i, t] + 4 * k), n, np.float32)
+                _difference(w[a : a + n], w_i, inverse, g, n)
+                square[i, b] = _sum_squares(g, n)
+                if not alone:
+                    _add(share[i], g, s, n)
+            peak[record, b] = _peak(g_bits, n) if alone else _peak(bits, n)
+
+
+@_jit
+def advance(
+    lo, hi, start, stop, tensor, origin, w, weights, inverse, first, share, keep, lean,
+    codec, old, old_scale, offset, total, gain, recall, base, before, after,
+    new, new_scale, kind, hyper, rate, scale, m, v, out, norms, hold,
+):  # fmt: skip
+    """The second pass: correction, new memory, total and optimizer, all in one walk.
+
+    With `hold` the model is not moved yet: `norms` gets the squares of w and of the direction,
+    and `finish` moves it (LAMB). `scale` is client_lr: the optimizer sees G = scale * r.
+    """
+    g = np.empty(BLOCK, np.float32)
+    s = np.empty(BLOCK, np.float32)
+    y = np.empty(BLOCK, np.float32)
+    r = np.empty(BLOCK, np.float32)
+    x = np.empty(BLOCK, np.float32)
+    start_total = np.empty(BLOCK, np.float64)
+    remembers = codec != NONE
+    for b in range(lo, hi):
+        a, n, t = start[b], stop[b] - start[b], tensor[b]
+        k = a - origin[t]
+        x[:n] = w[a : a + n]
+        if remembers:
+            now = total[a : a + n]
+            for j in range(n):
+                r[j] = np.float32(base * now[j])
+            if lean != 0.0:
+                start_total[:n] = now
+        else:
+            r[:n] = 0.0
+        for record in range(len(first) - 1):
+            alone = first[record + 1] - first[record] == 1
+            if remembers:
+                _decode(codec, old[record] + offset[t], k, n, old_scale[record, t], y)
+                if recall[record] != 0.0:
+                    _add(-recall[record], y, r, n)
+                if keep != 0.0 or lean != 0.0:
+                    alone = False
+                    _start_record(keep, lean, y, start_total, s, n)
+                elif not alone:
+                    s[:n] = 0.0
+            for i in range(first[record], first[record + 1]):
+                w_i = carray(_pointer(weights[i, t] + 4 * k), n, np.float32)
+                _difference(x, w_i, inverse, g, n)
+                _add(gain[i], g, r, n)
+                if remembers and not alone:
+                    _add(share[i], g, s, n)
+            if remembers:
+                stored = g if alone else s
+                _encode(codec, new[record] + offset[t], k, n, new_scale[record, t], stored)
+                _move_total(now, after[record], stored, before[record], y, n)
+        if scale != 1.0:
+            c = np.float32(scale)
+            for j in range(n):
+                r[j] *= c
+        _step(kind, hyper, x, r, m[a : a + n], v[a : a + n], g, n)
+        _land(b, rate, hold, x, g, out[a : a + n], norms, n)
+
+
+@_jit
+def optimize(lo, hi, start, stop, tensor, w, G, kind, hyper, rate, m, v, out, norms, hold):
+    """An optimizer step on a given gradient; `norms` and `hold` as in `advance`."""
+    x = np.empty(BLOCK, np.float32)
+    r = np.empty(BLOCK, np.float32)
+    u = np.empty(BLOCK, np.float32)
+    for b in range(lo, hi):
+        a, z, n = start[b], stop[b], stop[b] - start[b]
+        x[:n] = w[a:z]
+        r[:n] = G[a:z]
+        _step(kind, hyper, x, r, m[a:z], v[a:z], u, n)
+        _land(b, rate, hold, x, u, out[a:z], norms, n)
+
+
+@_jit
+def finish(lo, hi, start, stop, tensor, hyper, rate, w, m, v, out):
+    """Move the model along the direction that the moments give, at each tensor's own rate."""
+    x = np.empty(BLOCK, np.float32)
+    u = np.empty(BLOCK, np.float32)
+    for b in range(lo, hi):
+        a, z, n = start[b], stop[b], stop[b] - start[b]
+        x[:n] = w[a:z]
+        _direction(m[a:z], v[a:z], hyper[4], hyper[5], hyper[3], u, n)
+        _descend(x, u, rate[tensor[b]], out[a:z], n)
+
+
+@_jit
+def encode(lo, hi, start, stop, tensor, origin, codec, address, offset, scales, x, peak):
+    """Store a vector; with `peak` given (not empty) only find each block's largest magnitude."""
+    s = np.empty(BLOCK, np.float32)
+    bits = s.view(np.int32)
+    for b in range(lo, hi):
+        a, n, t = start[b], stop[b] - start[b], tensor[b]
+        s[:n] = x[a : a + n]
+        if len(peak):
+            peak[b] = _peak(bits, n)
+        else:
+            _encode(codec, address + offset[t], a - origin[t], n, scales[t], s)
+
+
+@_jit
+def accumulate(lo, hi, start, stop, tensor, origin, codec, address, offset, scales, factor, total):
+    """total += factor * what a record reads as."""
+    y = np.empty(BLOCK, np.float32)
+    for b in range(lo, hi):
+        a, n, t = start[b], stop[b] - start[b], tensor[b]
+        _decode(codec, address + offset[t], a - origin[t], n, scales[t], y)
+        now = total[a : a + n]
+        for j in range(n):
+            now[j] += factor * np.float64(y[j])
+
+
+# --- running a pass ------------------------------------------------------------------------------
+
+_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_BLOCKS_PER_TASK = 32
+_SERIAL_BELOW = 128  # blocks; a thread takes longer to start than this many take
+
+
+def set_threads(number: int) -> None:
+    """How many threads the kernels may use; the results do not depend on it."""
+    global _threads
+    if number < 1:
+        raise ValueError(f"the kernels need at least one thread, got {number}")
+    _threads = number
+
+
+def run(kernel: Callable[..., None], blocks: Blocks, *args: Any) -> None:
+    """Run a pass over all blocks, on as many threads as it is worth."""
+    count = len(blocks)
+    common = (blocks.start, blocks.stop, blocks.tensor, *args)
+    if not kernel.signatures:  # type: ignore[attr-defined]
+        _compile(kernel, *common)
+    if _threads == 1 or count < _SERIAL_BELOW:
+        kernel(0, count, *common)
+        return
+    starts = itertools.count(0, _BLOCKS_PER_TASK)
+
+    def work() -> None:
+        while (lo := next(starts)) < count:
+            kernel(lo, min(lo + _BLOCKS_PER_TASK, count), *common)
+
+    threads = [threading.Thread(target=work) for _ in range(_threads - 1)]
+    for thread in threads:
+        thread.start()
+    work()
+    for thread in threads:
+        thread.join()
+
+
+def _compile(kernel: Callable[..., None], *common: Any) -> None:
+    """Compile, or load from numba's cache, with a word to the user if that takes a while."""
+    name = kernel.__name__
+    message = "compiling the kernel %r, once on this machine (some seconds; cached afterwards)"
+    notice = threading.Timer(1.0, log.warning, (message, name))
+    notice.daemon = True
+    began = time.perf_counter()
+    notice.start()
+    kernel(0, 0, *common)
+    notice.cancel()
+    log.debug("kernel %r ready in %.2f s", name, time.perf_counter() - began)

@@ -1,0 +1,157 @@
+"""Who is in the population, and how much data there is in all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+log = logging.getLogger(__name__)
+
+
+class Population:
+    """The clients and the sum of their sizes, kept in sums: nothing here is done client by client.
+
+    Parameters
+    ----------
+    population : `None` counts the clients seen or joined and not left; a number is a floor, which
+        grows with a warning; a mapping gives the sizes of all clients (a reply's own count wins).
+
+    A member is *seen* (its update is remembered), *waiting* (named, but not seen yet, perhaps with
+    a size) or *anonymous* (counted only). A client that is forgotten becomes anonymous, and the
+    next new name takes such a place; one that leaves takes its place with it.
+    """
+
+    def __init__(self, population: int | Mapping[str, int] | None = None) -> None:
+        self.seen = 0
+        self.seen_size = 0
+        self.waiting: dict[str, int | None] = {}
+        self.anonymous = 0
+        self.left: set[str] = set()
+        self.open = population is None  # grows without a warning
+        if isinstance(population, Mapping):
+            for client, size in population.items():
+                self.waiting[client] = check_examples(size, f"population: client {client!r}")
+        elif population is not None:
+            if isinstance(population, bool) or not isinstance(population, (int, np.integer)):
+                raise TypeError(
+                    "population must be a number of clients, a mapping from client to its number "
+                    f"of examples, or None, got {population!r}"
+                )
+            if population < 1:
+                raise ValueError(f"population must be at least 1, got {population}")
+            self.anonymous = int(population)
+        self._sized = sum(size is not None for size in self.waiting.values())
+        self._waiting_size = sum(size or 0 for size in self.waiting.values())
+
+    @property
+    def count(self) -> int:
+        """The number of clients, N."""
+        return self.seen + len(self.waiting) + self.anonymous
+
+    @property
+    def size(self) -> float:
+        """The sum of all sizes, P; a client whose size is unknown has the mean size of the seen."""
+        known = self.seen_size + self._waiting_size
+        unknown = len(self.waiting) - self._sized + self.anonymous
+        if not unknown:
+            return float(known)
+        if self.seen:
+            return known + unknown * (self.seen_size / self.seen)
+        return known + unknown * (self._waiting_size / self._sized if self._sized else 0.0)
+
+    def join(self, client: str, size: int | None = None) -> None:
+        """Count a client that is there but has not sent an update yet. Twice is once."""
+        if client in self.waiting:
+            if size is not None:
+                self._stop_waiting(client)
+                self._wait(client, size)
+        else:
+            self._take_a_place(client)
+            self._wait(client, size)
+
+    def see(self, client: str, before: int | None, size: int) -> None:
+        """A client's update is remembered now; `before` is its size so far, None if it is new."""
+        if before is None:
+            if client in self.waiting:
+                self._stop_waiting(client)
+            else:
+                self._take_a_place(client)
+            self.seen += 1
+        self.seen_size += size - (before or 0)
+
+    def forget(self, client: str, size: int | None) -> None:
+        """Name and size are gone, the count stays. `size` is None if the client was never seen."""
+        self._drop(client, size)
+        self.anonymous += 1
+
+    def leave(self, client: str, size: int | None) -> None:
+        """The client is not counted any more, until it comes back."""
+        if size is None and client not in self.waiting and self.anonymous:
+            self.anonymous -= 1
+        else:
+            self._drop(client, size)
+        self.left.add(client)
+
+    def _drop(self, client: str, size: int | None) -> None:
+        if size is not None:
+            self.seen -= 1
+            self.seen_size -= size
+        elif client in self.waiting:
+            self._stop_waiting(client)
+        else:
+            raise ValueError(f"client {client!r} is not in the population: nothing to take out")
+
+    def _wait(self, client: str, size: int | None) -> None:
+        self.waiting[client] = size
+        self._sized += size is not None
+        self._waiting_size += size or 0
+
+    def _stop_waiting(self, client: str) -> None:
+        size = self.waiting.pop(client)
+        self._sized -= size is not None
+        self._waiting_size -= size or 0
+
+    def _take_a_place(self, client: str) -> None:
+        if client in self.left:
+            self.left.remove(client)
+        elif self.anonymous:
+            self.anonymous -= 1
+        elif not self.open:
+            log.warning(
+                "client %r is not among the %d clients of the population given: it grows to %d",
+                client,
+                self.count,
+                self.count + 1,
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state, as plain numbers, lists and dictionaries."""
+        return {
+            "seen": self.seen,
+            "seen_size": self.seen_size,
+            "waiting": dict(self.waiting),
+            "anonymous": self.anonymous,
+            "left": sorted(self.left),
+            "open": self.open,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a state made by `state_dict`."""
+        self.waiting, self._sized, self._waiting_size = {}, 0, 0
+        self.seen, self.seen_size = int(state["seen"]), int(state["seen_size"])
+        self.anonymous, self.open = int(state["anonymous"]), bool(state["open"])
+        self.left = set(state["left"])
+        for client, size in state["waiting"].items():
+            self._wait(client, size)
+
+
+def check_examples(value: Any, where: str) -> int:
+    """The number of examples as an int, if it is a whole number above zero."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{where}: the number of examples must be a whole number, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{where}: the number of examples must be at least 1, got {value}")
+    return int(value)

@@ -1,0 +1,182 @@
+"""Server optimizers: those of the paper's appendix, and the three of FedOpt as Flower computes them.
+
+An optimizer is its state (two moments at most, and a count of steps) and one step, made in place
+and in one pass by the kernels; LAMB needs one more, for its norms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fedadavr import kernels
+from fedadavr.naming import find
+from fedadavr.vector import Layout, Vector
+
+TrustRatio = Literal["tensor", "global"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a named optimizer differs from the others: its kernel, bias correction and defaults."""
+
+    kind: int
+    lr: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    bias: Literal["moments", "rate", "none"] = "moments"
+    trust: bool = False
+
+
+OPTIMIZERS: dict[str, Rule] = {
+    "sgd": Rule(kernels.SGD, lr=1.0),
+    "adagrad": Rule(kernels.ADAGRAD),
+    "adam": Rule(kernels.ADAM),
+    "adabelief": Rule(kernels.ADABELIEF),
+    "yogi": Rule(kernels.YOGI),
+    "lamb": Rule(kernels.ADAM, trust=True),
+    # Flower 1.41's Message API. Its FedAdam puts both corrections into the rate, with the exponent
+    # round + 1 where Kingma and Ba have round; its FedYogi has none. eps is what it calls tau.
+    "fedadagrad": Rule(kernels.ADAGRAD, lr=0.1, eps=1e-3),
+    "fedadam": Rule(kernels.ADAM, lr=0.1, beta2=0.99, eps=1e-3, bias="rate"),
+    "fedyogi": Rule(kernels.YOGI, beta2=0.99, eps=1e-3, bias="none"),
+}
+
+
+class Step(NamedTuple):
+    """What a kernel needs to make one optimizer step."""
+
+    kind: int
+    hyper: npt.NDArray[np.float64]  # weight_decay, beta1, beta2, eps, factors on the two moments
+    rate: float
+    hold: bool  # the model moves only after the norms are known
+
+
+class Optimizer:
+    """A server optimizer over one flat vector.
+
+    Parameters
+    ----------
+    name : one of `OPTIMIZERS`
+    layout : the model's layout (LAMB's trust ratio is per tensor)
+    lr, beta1, beta2, eps : None for the optimizer's own default
+    weight_decay : added once to the gradient, as weight_decay * w
+    trust_ratio : LAMB only, one ratio a tensor or one for the whole model
+
+    >>> layout = Layout({"x": (2,)})
+    >>> optimizer = Optimizer("adam", layout, lr=0.1)
+    >>> optimizer.step(np.zeros(2, np.float32), np.array([3.0, -4.0], np.float32)).tolist()
+    [-0.10000000149011612, 0.10000000149011612]
+    """
+
+    def __init__(
+        self,
+        name: str,
+        layout: Layout,
+        *,
+        lr: float | None = None,
+        beta1: float | None = None,
+        beta2: float | None = None,
+        eps: float | None = None,
+        weight_decay: float = 0.0,
+        trust_ratio: TrustRatio = "tensor",
+    ) -> None:
+        self.rule = find("optimizer", name, OPTIMIZERS)
+        self.name = name
+        self.layout = layout
+        self.lr = positive("server_lr", self.rule.lr if lr is None else lr)
+        self.beta1 = _decay("beta1", self.rule.beta1 if beta1 is None else beta1)
+        self.beta2 = _decay("beta2", self.rule.beta2 if beta2 is None else beta2)
+        self.eps = positive("eps", self.rule.eps if eps is None else eps)
+        self.weight_decay = weight_decay
+        if not (math.isfinite(weight_decay) and weight_decay >= 0):
+            raise ValueError(f"weight_decay must be a finite number from 0 up, got {weight_decay!r}")
+        self.trust_ratio = trust_ratio
+        if trust_ratio not in ("tensor", "global"):
+            raise ValueError(f"trust_ratio must be 'tensor' or 'global', got {trust_ratio!r}")
+        self.steps = 0
+        kind = self.rule.kind
+        self.m = np.zeros(0 if kind in (kernels.SGD, kernels.ADAGRAD) else layout.size, np.float32)
+        self.v = np.zeros(0 if kind == kernels.SGD else layout.size, np.float32)
+
+    def next(self) -> Step:
+        """The numbers of the next step; `steps` moves when it is `done`."""
+        t = self.steps + 1
+        rate, first, second = self.lr, 1.0, 1.0
+        if self.rule.bias == "moments":
+            first, second = 1 / (1 - self.beta1**t), 1 / (1 - self.beta2**t)
+        elif self.rule.bias == "rate":
+            rate *= math.sqrt(1 - self.beta2 ** (t + 1)) / (1 - self.beta1 ** (t + 1))
+        hyper = np.array([self.weight_decay, self.beta1, self.beta2, self.eps, first, second])
+        return Step(self.rule.kind, hyper, rate, self.rule.trust)
+
+    def done(self, step: Step, w: Vector, out: Vector, norms: npt.NDArray[np.float64]) -> None:
+        """Close a step: count it, and where the model was held back, move it now."""
+        if step.hold:
+            rates = step.rate * self._trust(norms)
+            blocks = self.layout.blocks
+            kernels.run(kernels.finish, blocks, step.hyper, rates, w, self.m, self.v, out)
+        self.steps += 1
+
+    def _trust(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Each tensor's |w| / |direction|, and 1 where either is zero."""
+        first = self.layout.blocks.first
+        squares = np.add.reduceat(norms, first, axis=1)
+        if self.trust_ratio == "global":
+            squares = np.broadcast_to(squares.sum(axis=1, keepdims=True), squares.shape)
+        weight, update = np.sqrt(squares)
+        both = (weight > 0) & (update > 0)
+        return np.divide(weight, update, out=np.ones_like(weight), where=both)
+
+    def step(self, w: Vector, gradient: Vector, out: Vector | None = None) -> Vector:
+        """One step from w along a gradient; returns the new model (in `out`, if given)."""
+        out = np.empty_like(w) if out is None else out
+        step, blocks = self.next(), self.layout.blocks
+        norms = np.zeros((2, len(blocks)))
+        kernels.run(
+            kernels.optimize, blocks, w, gradient, step.kind, step.hyper, step.rate,
+            self.m, self.v, out, norms, step.hold,
+        )  # fmt: skip
+        self.done(step, w, out, norms)
+        return out
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state: the name, the count of steps, and copies of the moments."""
+        return {"name": self.name, "steps": self.steps, "m": self.m.copy(), "v": self.v.copy()}
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise unless the state fits this optimizer; changes nothing."""
+        if state["name"] != self.name:
+            raise ValueError(f"the state is of optimizer {state['name']!r}, this is {self.name!r}")
+        for key, mine in (("m", self.m), ("v", self.v)):
+            if np.shape(state[key]) != mine.shape:
+                raise ValueError(
+                    f"optimizer state {key!r} has shape {np.shape(state[key])}, need {mine.shape}"
+                )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state made by `state_dict`."""
+        self.check_state(state)
+        self.steps = int(state["steps"])
+        self.m[...] = state["m"]
+        self.v[...] = state["v"]
+
+
+def positive(name: str, value: float) -> float:
+    """The value, if it is a finite number above zero; one clear sentence if not."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
+    return float(value)
+
+
+def _decay(name: str, value: float) -> float:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+    return float(value)

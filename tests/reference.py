@@ -1,0 +1,240 @@
+"""Every algorithm of the package in a few float64 lines, with the paper's symbols.
+
+Nothing here is fast, and nothing is shared with the package: memory is a dictionary, sums are
+taken over all clients every time. The fast implementations are pinned to these.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def tensors(shapes: Shapes, x: Array) -> list[Array]:
+    """A flat vector, cut into its tensors."""
+    return np.split(x, np.cumsum([int(np.prod(s)) for s in shapes.values()])[:-1])
+
+
+def quant(mode: str, x: Array) -> tuple[Array, np.float32]:
+    """The paper's Quant of one tensor, before packing: integers and their scale."""
+    top = {"int8": 127, "int4": 7}[mode]
+    alpha = np.abs(x).max().astype(np.float32) / np.float32(top)
+    alpha = np.float32(1.0) if alpha == 0 else alpha
+    return np.clip(np.round(x / alpha), -top, top).astype(np.int8), alpha
+
+
+def roundtrip(mode: str, shapes: Shapes, x: Array) -> Array:
+    """Dequant(Quant(x)), tensor by tensor, in the paper's float32."""
+    x = x.astype(np.float32)
+    if mode == "fp32":
+        return x
+    if mode == "fp16":
+        return np.clip(x, -65504, 65504).astype(np.float16).astype(np.float32)
+    pairs = [quant(mode, t) for t in tensors(shapes, x)]
+    return np.concatenate([q.astype(np.float32) * alpha for q, alpha in pairs])
+
+
+@dataclass
+class Optimizer:
+    """The optimizers of the paper's appendix, and Flower's three."""
+
+    name: str
+    shapes: Shapes
+    lr: float
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    trust_ratio: str = "tensor"
+    t: int = 0
+    m: Any = 0.0
+    v: Any = 0.0
+
+    def step(self, w: Array, G: Array) -> Array:
+        w, G = w.astype(np.float64), G + self.weight_decay * w
+        b1, b2, self.t = self.beta1, self.beta2, self.t + 1
+        if self.name == "sgd":
+            return w - self.lr * G
+        if self.name in ("adagrad", "fedadagrad"):
+            self.v = self.v + G * G
+            return w - self.lr * G / (np.sqrt(self.v) + self.eps)
+        self.m = b1 * self.m + (1 - b1) * G
+        if self.name in ("yogi", "fedyogi"):
+            self.v = self.v - (1 - b2) * G * G * np.sign(self.v - G * G)
+        elif self.name == "adabelief":
+            self.v = b2 * self.v + (1 - b2) * (G - self.m) ** 2
+        else:
+            self.v = b2 * self.v + (1 - b2) * G * G
+        if self.name == "fedyogi":
+            return w - self.lr * self.m / (np.sqrt(self.v) + self.eps)
+        if self.name == "fedadam":
+            rate = self.lr * np.sqrt(1 - b2 ** (self.t + 1)) / (1 - b1 ** (self.t + 1))
+            return w - rate * self.m / (np.sqrt(self.v) + self.eps)
+        r = (self.m / (1 - b1**self.t)) / (np.sqrt(self.v / (1 - b2**self.t)) + self.eps)
+        if self.name != "lamb":
+            return w - self.lr * r
+        if self.trust_ratio == "global":
+            return w - self.lr * trust(w, r) * r
+        pairs = zip(tensors(self.shapes, w), tensors(self.shapes, r), strict=True)
+        return np.concatenate([wt - self.lr * trust(wt, rt) * rt for wt, rt in pairs])
+
+
+def trust(w: Array, r: Array) -> float:
+    """LAMB's ratio."""
+    a, b = np.linalg.norm(w), np.linalg.norm(r)
+    return float(a / b) if a > 0 and b > 0 else 1.0
+
+
+@dataclass
+class Server:
+    """The state of every algorithm: y_j and n_j of the clients seen, and who else there is."""
+
+    shapes: Shapes
+    optimizer: Optimizer
+    eta_c: float = 1.0
+    codec: str = "fp32"
+    population: int | Mapping[str, int] | None = None
+    y: dict[str, Array] = field(default_factory=dict)
+    n: dict[str, int] = field(default_factory=dict)  # of the seen
+    waiting: dict[str, int | None] = field(default_factory=dict)
+    anonymous: int = 0
+    left: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.population, Mapping):
+            self.waiting = dict(self.population)
+        elif self.population is not None:
+            self.anonymous = self.population
+
+    @property
+    def N(self) -> int:
+        return len(self.n) + len(self.waiting) + self.anonymous
+
+    @property
+    def P(self) -> float:
+        mean = np.mean([*self.n.values()]) if self.n else 0.0
+        named = [mean if size is None else size for size in self.waiting.values()]
+        return float(sum(self.n.values()) + sum(named) + self.anonymous * mean)
+
+    def place(self, client: str) -> None:
+        """Room for a client that is not counted yet."""
+        if client in self.left:
+            self.left.remove(client)
+        elif self.anonymous:
+            self.anonymous -= 1
+
+    def join(self, client: str) -> None:
+        if client not in self.n and client not in self.waiting:
+            self.place(client)
+            self.waiting[client] = None
+
+    def forget(self, client: str) -> None:
+        self.anonymous += 1
+        for names in (self.y, self.n, self.waiting):
+            names.pop(client, None)  # type: ignore[attr-defined]
+
+    def leave(self, client: str) -> None:
+        if client not in self.n and client not in self.waiting:
+            self.anonymous -= 1
+        for names in (self.y, self.n, self.waiting):
+            names.pop(client, None)  # type: ignore[attr-defined]
+        self.left.add(client)
+
+    def see(self, client: str, size: int) -> None:
+        if client not in self.n and self.waiting.pop(client, 0) == 0:
+            self.place(client)
+        self.n[client] = size
+
+    def old(self, client: str) -> Array:
+        size = sum(int(np.prod(s)) for s in self.shapes.values())
+        return self.y.get(client, np.zeros(size))
+
+    def keep(self, news: Mapping[str, Array]) -> None:
+        for client, x in news.items():
+            self.y[client] = roundtrip(self.codec, self.shapes, x).astype(np.float64)
+
+    def sum(self, weight: Callable[[str], float]) -> Array:
+        return sum((weight(j) * y for j, y in self.y.items()), self.old(""))
+
+    def step(self, rule: str, w: Array, updates: Iterable[Any], **o: Any) -> Array:
+        """One round of the algorithm called `rule`."""
+        S = sorted(updates, key=lambda u: u.client)
+        # g_i as float32, so that a codec sees the very same numbers
+        inverse = np.float32(1 / self.eta_c)
+        g = {u.client: ((w - u.weights) * inverse).astype(np.float64) for u in S}
+        n = {u.client: int(u.examples) for u in S}
+        K = {u.client: u.steps for u in S}
+        N_sent, c_sent = self.N, self.sum(lambda j: 1.0)
+        if rule != "cluster-fedvarp":
+            for i in g:
+                self.see(i, n[i])
+        a, N, P = sum(n.values()), self.N, self.P
+        r = getattr(self, rule.replace("-", "_"))(g, n, K, a, N, P, c=c_sent / max(N_sent, 1), **o)
+        return self.optimizer.step(w, self.eta_c * r)
+
+    # --- the algorithms: each returns r and remembers ---
+
+    def fedavg(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, **_: Any) -> Array:
+        return sum(n[i] / a * g[i] for i in g)
+
+    fedprox = fedadagrad = fedadam = fedyogi = fedadavr_novr = fedavg
+
+    def fednova(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any) -> Array:
+        A = {i: sum(sum(m**q for q in range(K[i] - k)) for k in range(K[i])) for i in g}
+        tau = sum(n[i] / a * A[i] for i in g)
+        return tau * sum(n[i] / a * g[i] / A[i] for i in g)
+
+    def scaffold(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, c: Array
+    ) -> Array:
+        A = {i: sum(sum(m**q for q in range(K[i] - k)) for k in range(K[i])) for i in g}
+        self.keep({i: self.old(i) - c + g[i] / A[i] for i in g})
+        return sum(g.values()) / len(g)
+
+    def mifa(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, warmup: str = "all", **_: Any
+    ) -> Array:
+        r = sum(g.values()) + self.sum(lambda j: 0.0 if j in g else 1.0)
+        self.keep(g)
+        return r / (len(self.n) if warmup == "seen" else N)
+
+    def fedvarp(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, weighting: str = "uniform", **_: Any
+    ) -> Array:
+        if weighting == "uniform":
+            r = sum((g[i] - self.old(i)) / len(g) for i in g) + self.sum(lambda j: 1 / N)
+        else:
+            r = sum(n[i] / a * (g[i] - self.old(i)) for i in g) + self.sum(lambda j: self.n[j] / P)
+        self.keep(g)
+        return r
+
+    def cluster_fedvarp(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, clusters: Any, **_: Any
+    ) -> Array:
+        if isinstance(clusters, Mapping):
+            k = {i: str(clusters[i]) for i in g}
+            share = {q: [*map(str, clusters.values())].count(q) / len(clusters) for q in self.y}
+        else:
+            k = {i: str(zlib.crc32(i.encode()) % clusters) for i in g}
+            share = dict.fromkeys(self.y, 1 / clusters)
+        r = sum((g[i] - self.old(k[i])) / len(g) for i in g) + self.sum(lambda q: share[q])
+        self.keep({q: np.mean([g[i] for i in g if k[i] == q], axis=0) for q in set(k.values())})
+        return r
+
+    def fedadavr(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, weighting: str = "cohort", **_: Any
+    ) -> Array:
+        p = {"cohort": 1 / a, "population": 1 / P, "ht": N / (len(g) * P)}[weighting]
+        r = sum(p * n[i] * (g[i] - self.old(i)) for i in g) + self.sum(lambda j: self.n[j] / P)
+        self.keep(g)
+        return r
+
+    fedadavr_quant = fedadavr_noopt = fedadavr
