@@ -43,7 +43,7 @@ def reference_options(extra: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "extra"), CASES, ids=lambda x: str(x))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) -> None:
     """Whatever comes in whatever order, w and the memory are the reference's to float32 rounding."""

@@ -31,16 +31,23 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba import carray, njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fedadavr.vector import BLOCK, Blocks
+if TYPE_CHECKING:
+    from fedadavr.vector import Blocks
 
 log = logging.getLogger(__name__)
+
+# Coordinates handled at once. Even, so that a byte of int4 never straddles two blocks. It stands in
+# this file because numba compiles it in, and its cache looks for changes in this file only.
+BLOCK = 2048
 
 NONE, FP32, FP16, INT8, INT4 = range(5)
 SGD, ADAGRAD, ADAM, ADABELIEF, YOGI = range(5)
@@ -77,6 +84,31 @@ def _from_half(typing_context, bits):  # type: ignore[no-untyped-def]
     return types.float32(types.uint16), generate
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _bits(typing_context, value):  # type: ignore[no-untyped-def]
+    """The bits of a float32."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.bitcast(args[0], ir.IntType(32))
+
+    return types.int32(types.float32), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _fetch_line(typing_context, address):  # type: ignore[no-untyped-def]
+    """Ask for the cache line at an address, without waiting for it."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        pointer, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, i32, i32, i32])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        where = builder.inttoptr(args[0], pointer)
+        builder.call(prefetch, [where, i32(0), i32(2), i32(1)])  # a read, to stay in L2, of data
+        return context.get_dummy_value()
+
+    return types.none(address), generate
+
+
 _jit = njit(nogil=True, cache=True, error_model="numpy")
 _jit_sum = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
@@ -101,16 +133,17 @@ def _decode(codec, address, k, n, scale, y):
             y[j] = np.float32(q[j]) * scale
     else:
         p = carray(_pointer(address + k // 2), (n + 1) // 2, np.uint8)
-        for j in range(n // 2):
-            y[2 * j] = np.float32(np.int32(p[j] >> 4) - 8) * scale
-            y[2 * j + 1] = np.float32(np.int32(p[j] & 15) - 8) * scale
-        if n % 2:
-            y[n - 1] = np.float32(np.int32(p[n // 2] >> 4) - 8) * scale
+        pair = np.empty(BLOCK // 2, np.uint16)  # written two at once: a stride would not vectorize
+        for j in range((n + 1) // 2):
+            pair[j] = np.uint16(p[j] >> 4) | (np.uint16(p[j] & 15) << np.uint16(8))
+        u = pair.view(np.int8)
+        for j in range(n):
+            y[j] = np.float32(np.int32(u[j]) - 8) * scale
 
 
 @_jit
 def _encode(codec, address, k, n, scale, s):
-    """Store s as coordinates k .. k+n of the tensor at the address, and leave in s what it reads as."""
+    """Store s as coordinates k .. k+n of the tensor at the address; s becomes what it reads as."""
     if codec == FP32:
         f = carray(_pointer(address + 4 * k), n, np.float32)
         for j in range(n):
@@ -118,8 +151,7 @@ def _encode(codec, address, k, n, scale, s):
     elif codec == FP16:
         h = carray(_pointer(address + 2 * k), n, np.uint16)
         for j in range(n):
-            x = min(max(s[j], -FP16_MAX), FP16_MAX)
-            bits = _to_half(x)
+            bits = _to_half(min(max(s[j], -FP16_MAX), FP16_MAX))
             h[j] = bits
             s[j] = _from_half(bits)
     elif codec == INT8:
@@ -131,15 +163,24 @@ def _encode(codec, address, k, n, scale, s):
             s[j] = x * scale
     else:
         p = carray(_pointer(address + k // 2), (n + 1) // 2, np.uint8)
+        pair = np.empty(BLOCK // 2, np.uint16)
+        u = pair.view(np.uint8)
         top = np.float32(7.0)
         for j in range(n):
-            s[j] = min(max(np.rint(s[j] / scale), -top), top)
-        for j in range(n // 2):
-            p[j] = np.uint8(((np.int32(s[2 * j]) + 8) << 4) | (np.int32(s[2 * j + 1]) + 8))
+            x = min(max(np.rint(s[j] / scale), -top), top)
+            u[j] = np.uint8(np.int32(x) + 8)
+            s[j] = x * scale
         if n % 2:
-            p[n // 2] = np.uint8(((np.int32(s[n - 1]) + 8) << 4) | 8)
-        for j in range(n):
-            s[j] = s[j] * scale
+            u[n] = 8
+        for j in range((n + 1) // 2):
+            p[j] = np.uint8((pair[j] << np.uint16(4)) | (pair[j] >> np.uint16(8)))
+
+
+@_jit
+def _move_total(total, after, new, before, old, n):
+    """Apart from `_encode`: float64 in its loop would halve the width of all of it."""
+    for j in range(n):
+        total[j] += after * np.float64(new[j]) - before * np.float64(old[j])
 
 
 @_jit_sum
@@ -150,13 +191,36 @@ def _sum_squares(x, n):
     return total
 
 
+@_jit_sum
+def _gauge(w, w_i, inverse, n):
+    """The sum of squares of g_i, and its largest magnitude.
+
+    The latter by its bits, since the larger of two non-negative floats has the larger bits, and
+    an integer maximum is one instruction for eight of them.
+    """
+    total, top = 0.0, np.int32(0)
+    for j in range(n):
+        g = (w[j] - w_i[j]) * inverse
+        total += np.float64(g) * np.float64(g)
+        top = max(top, _bits(g) & np.int32(0x7FFFFFFF))
+    return total, top
+
+
 @_jit
-def _peak(bits, n):
-    """The largest magnitude, by its bits: of non-negative floats the larger has the larger bits."""
+def _peak(x, n):
+    """The largest magnitude, by its bits."""
     top = np.int32(0)
     for j in range(n):
-        top = max(top, bits[j] & np.int32(0x7FFFFFFF))
+        top = max(top, _bits(x[j]) & np.int32(0x7FFFFFFF))
     return top
+
+
+@_jit
+def _fetch(address, part, parts, size):
+    """Ask for one part of the bytes that will be needed next, while something else is computed."""
+    lo, hi = size * part // parts, size * (part + 1) // parts
+    for line in range(lo, hi, 64):
+        _fetch_line(address + line)
 
 
 @_jit
@@ -180,31 +244,13 @@ def _difference(w, w_i, inverse, g, n):
 
 
 @_jit
-def _move_total(total, after, new, before, old, n):
+def _news(w, w_i, inverse, gain, recall, y, r, g, n):
+    """g <- (w - w_i) / client_lr; r += gain * g - recall * y."""
+    a, b = np.float32(gain), np.float32(recall)
     for j in range(n):
-        total[j] += after * np.float64(new[j]) - before * np.float64(old[j])
-
-
-@_jit
-def _moments(kind, beta1, beta2, G, m, v, n):
-    b1, c1 = np.float32(beta1), np.float32(1.0 - beta1)
-    b2, c2 = np.float32(beta2), np.float32(1.0 - beta2)
-    if kind == ADAGRAD:
-        for j in range(n):
-            v[j] += G[j] * G[j]
-        return
-    for j in range(n):
-        m[j] = b1 * m[j] + c1 * G[j]
-    if kind == ADAM:
-        for j in range(n):
-            v[j] = b2 * v[j] + c2 * (G[j] * G[j])
-    elif kind == ADABELIEF:
-        for j in range(n):
-            v[j] = b2 * v[j] + c2 * ((G[j] - m[j]) * (G[j] - m[j]))
-    else:
-        for j in range(n):
-            square = G[j] * G[j]
-            v[j] -= c2 * square * np.sign(v[j] - square)
+        x = (w[j] - w_i[j]) * inverse
+        g[j] = x
+        r[j] += a * x - b * y[j]
 
 
 @_jit
@@ -223,15 +269,32 @@ def _step(kind, hyper, w, G, m, v, u, n):
     """
     if hyper[0] != 0.0:
         _add(hyper[0], w, G, n)
+    b1, c1 = np.float32(hyper[1]), np.float32(1.0 - hyper[1])
+    b2, c2 = np.float32(hyper[2]), np.float32(1.0 - hyper[2])
     if kind == SGD:
         for j in range(n):
             u[j] = G[j]
         return
-    _moments(kind, hyper[1], hyper[2], G, m, v, n)
     if kind == ADAGRAD:
+        for j in range(n):
+            v[j] += G[j] * G[j]
         _direction(G, v, 1.0, 1.0, hyper[3], u, n)
+        return
+    if kind == ADAM:
+        for j in range(n):
+            m[j] = b1 * m[j] + c1 * G[j]
+            v[j] = b2 * v[j] + c2 * (G[j] * G[j])
+    elif kind == ADABELIEF:
+        for j in range(n):
+            x = b1 * m[j] + c1 * G[j]
+            m[j] = x
+            v[j] = b2 * v[j] + c2 * ((G[j] - x) * (G[j] - x))
     else:
-        _direction(m, v, hyper[4], hyper[5], hyper[3], u, n)
+        for j in range(n):
+            square = G[j] * G[j]
+            m[j] = b1 * m[j] + c1 * G[j]
+            v[j] -= c2 * square * np.sign(v[j] - square)
+    _direction(m, v, hyper[4], hyper[5], hyper[3], u, n)
 
 
 @_jit
@@ -267,11 +330,10 @@ def measure(
     g = np.empty(BLOCK, np.float32)
     s = np.empty(BLOCK, np.float32)
     y = np.empty(BLOCK, np.float32)
-    bits = s.view(np.int32)
-    g_bits = g.view(np.int32)
     for b in range(lo, hi):
         a, n, t = start[b], stop[b] - start[b], tensor[b]
         k = a - origin[t]
+        x = w[a : a + n]
         for record in range(len(first) - 1):
             own = keep != 0.0 or lean != 0.0
             alone = not own and first[record + 1] - first[record] == 1
@@ -282,11 +344,12 @@ def measure(
                 s[:n] = 0.0
             for i in range(first[record], first[record + 1]):
                 w_i = carray(_pointer(weights[i, t] + 4 * k), n, np.float32)
-                _difference(w[a : a + n], w_i, inverse, g, n)
-                square[i, b] = _sum_squares(g, n)
+                square[i, b], peak[record, b] = _gauge(x, w_i, inverse, n)
                 if not alone:
+                    _difference(x, w_i, inverse, g, n)
                     _add(share[i], g, s, n)
-            peak[record, b] = _peak(g_bits, n) if alone else _peak(bits, n)
+            if not alone:
+                peak[record, b] = _peak(s, n)
 
 
 @_jit
@@ -305,7 +368,7 @@ def advance(
     y = np.empty(BLOCK, np.float32)
     r = np.empty(BLOCK, np.float32)
     x = np.empty(BLOCK, np.float32)
-    start_total = np.empty(BLOCK, np.float64)
+    start_total = np.zeros(BLOCK, np.float64)
     remembers = codec != NONE
     for b in range(lo, hi):
         a, n, t = start[b], stop[b] - start[b], tensor[b]
@@ -320,25 +383,37 @@ def advance(
         else:
             r[:n] = 0.0
         for record in range(len(first) - 1):
-            alone = first[record + 1] - first[record] == 1
+            alone = first[record + 1] - first[record] == 1 and keep == 0.0 and lean == 0.0
+            # The memory bus would idle while a block is computed: let it bring the next client's.
+            last = first[record + 1]
+            if last < len(weights):
+                ahead, size = weights[last, t] + 4 * k, 4 * n
+            elif b + 1 < hi:
+                size = 4 * (stop[b + 1] - start[b + 1])
+                ahead = weights[0, tensor[b + 1]] + 4 * (start[b + 1] - origin[tensor[b + 1]])
+            else:
+                ahead, size = 0, 0
             if remembers:
+                _fetch(ahead, 0, 4, size)
                 _decode(codec, old[record] + offset[t], k, n, old_scale[record, t], y)
-                if recall[record] != 0.0:
+                _fetch(ahead, 1, 4, size)
+                if not alone:
                     _add(-recall[record], y, r, n)
-                if keep != 0.0 or lean != 0.0:
-                    alone = False
                     _start_record(keep, lean, y, start_total, s, n)
-                elif not alone:
-                    s[:n] = 0.0
             for i in range(first[record], first[record + 1]):
                 w_i = carray(_pointer(weights[i, t] + 4 * k), n, np.float32)
-                _difference(x, w_i, inverse, g, n)
-                _add(gain[i], g, r, n)
-                if remembers and not alone:
-                    _add(share[i], g, s, n)
+                if remembers and alone:
+                    _news(x, w_i, inverse, gain[i], recall[record], y, r, g, n)
+                else:
+                    _difference(x, w_i, inverse, g, n)
+                    _add(gain[i], g, r, n)
+                    if remembers:
+                        _add(share[i], g, s, n)
             if remembers:
                 stored = g if alone else s
+                _fetch(ahead, 2, 4, size)
                 _encode(codec, new[record] + offset[t], k, n, new_scale[record, t], stored)
+                _fetch(ahead, 3, 4, size)
                 _move_total(now, after[record], stored, before[record], y, n)
         if scale != 1.0:
             c = np.float32(scale)
@@ -378,12 +453,11 @@ def finish(lo, hi, start, stop, tensor, hyper, rate, w, m, v, out):
 def encode(lo, hi, start, stop, tensor, origin, codec, address, offset, scales, x, peak):
     """Store a vector; with `peak` given (not empty) only find each block's largest magnitude."""
     s = np.empty(BLOCK, np.float32)
-    bits = s.view(np.int32)
     for b in range(lo, hi):
         a, n, t = start[b], stop[b] - start[b], tensor[b]
         s[:n] = x[a : a + n]
         if len(peak):
-            peak[b] = _peak(bits, n)
+            peak[b] = _peak(s, n)
         else:
             _encode(codec, address + offset[t], a - origin[t], n, scales[t], s)
 
@@ -403,6 +477,7 @@ def accumulate(lo, hi, start, stop, tensor, origin, codec, address, offset, scal
 # --- running a pass ------------------------------------------------------------------------------
 
 _threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_ready: set[Callable[..., None]] = set()
 _BLOCKS_PER_TASK = 32
 _SERIAL_BELOW = 128  # blocks; a thread takes longer to start than this many take
 
@@ -415,11 +490,21 @@ def set_threads(number: int) -> None:
     _threads = number
 
 
+def address(array: npt.NDArray[Any]) -> int:
+    """Where an array's first element lies."""
+    return array.ctypes.data
+
+
+def threads() -> int:
+    """How many threads the kernels may use."""
+    return _threads
+
+
 def run(kernel: Callable[..., None], blocks: Blocks, *args: Any) -> None:
     """Run a pass over all blocks, on as many threads as it is worth."""
     count = len(blocks)
     common = (blocks.start, blocks.stop, blocks.tensor, *args)
-    if not kernel.signatures:  # type: ignore[attr-defined]
+    if kernel not in _ready:
         _compile(kernel, *common)
     if _threads == 1 or count < _SERIAL_BELOW:
         kernel(0, count, *common)
@@ -430,12 +515,12 @@ def run(kernel: Callable[..., None], blocks: Blocks, *args: Any) -> None:
         while (lo := next(starts)) < count:
             kernel(lo, min(lo + _BLOCKS_PER_TASK, count), *common)
 
-    threads = [threading.Thread(target=work) for _ in range(_threads - 1)]
-    for thread in threads:
-        thread.start()
+    helpers = [threading.Thread(target=work) for _ in range(_threads - 1)]
+    for helper in helpers:
+        helper.start()
     work()
-    for thread in threads:
-        thread.join()
+    for helper in helpers:
+        helper.join()
 
 
 def _compile(kernel: Callable[..., None], *common: Any) -> None:
@@ -448,4 +533,5 @@ def _compile(kernel: Callable[..., None], *common: Any) -> None:
     notice.start()
     kernel(0, 0, *common)
     notice.cancel()
+    _ready.add(kernel)
     log.debug("kernel %r ready in %.2f s", name, time.perf_counter() - began)

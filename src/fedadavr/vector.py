@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Vector = npt.NDArray[np.float32]
+from fedadavr.kernels import BLOCK
 
-BLOCK = 2048
-"""Coordinates that a kernel handles at once. Even, so that a byte of int4 never straddles two."""
+Vector = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)

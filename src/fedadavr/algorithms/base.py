@@ -220,7 +220,7 @@ class Algorithm:
         )
         stored = self.stored(self._counted(cohort))
         out = np.empty_like(w) if out is None else out
-        replies = np.array([x.ctypes.data for x in weights])[:, None] + 4 * layout.offsets
+        replies = np.array([kernels.address(x) for x in weights])[:, None] + 4 * layout.offsets
         common = (
             layout.offsets, w, replies, np.float32(1 / self.client_lr), cohort.first,
             stored.share, stored.keep, stored.lean, codec, page.old, page.old_scale, offsets, total,

@@ -76,7 +76,7 @@ class Codec:
         peak = np.zeros(len(blocks), np.int32)
         data = np.zeros(self.nbytes(layout), np.uint8)
         vector = np.ascontiguousarray(vector, np.float32)
-        args = (layout.offsets, self.code, data.ctypes.data, self.offsets(layout))
+        args = (layout.offsets, self.code, kernels.address(data), self.offsets(layout))
         kernels.run(kernels.encode, blocks, *args, np.ones(0, np.float32), vector, peak)
         peaks = np.maximum.reduceat(peak, blocks.first).view(np.float32)
         if not np.isfinite(peaks).all():
@@ -102,7 +102,7 @@ class Codec:
                 f"{self.name} needs {self.nbytes(layout)} bytes for this layout, got {data.shape}"
             )
         kernels.run(
-            kernels.accumulate, layout.blocks, layout.offsets, self.code, data.ctypes.data,
+            kernels.accumulate, layout.blocks, layout.offsets, self.code, kernels.address(data),
             self.offsets(layout), self.read_scales(layout, data), factor, total,
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fedadavr import kernels
 from fedadavr.memory.codecs import codec as find_codec
 from fedadavr.memory.population import Population
 from fedadavr.memory.ram import RamStore, Record, Store
@@ -170,11 +171,11 @@ class ClientMemory:
             before[k] = record.weight
             scale[k] = self.codec.read_scales(self.layout, record.data)
             buffers.append(record.data if self.store.in_place else np.empty(size, np.uint8))
-        new = np.array([buffer.ctypes.data for buffer in buffers], np.int64)
+        new = np.array([kernels.address(buffer) for buffer in buffers], np.int64)
         old = new.copy()
         for k, record in enumerate(records):
             if record is not None:
-                old[k] = record.data.ctypes.data
+                old[k] = kernels.address(record.data)
         return Page(clients, records, before, old, scale, buffers, new, np.ones_like(scale))
 
     def admit(self, page: Page, sizes: Sequence[int]) -> Floats:

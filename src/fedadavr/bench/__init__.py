@@ -1,0 +1,1 @@
+"""Where speed is measured: side by side, in one process, alternating, medians."""

@@ -1,0 +1,60 @@
+"""The command line: `fedadavr COMMAND ...`. A command's module is imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fedadavr.naming import unknown
+
+COMMANDS = {
+    "quadratic": ("fedadavr.experiments.quadratic:main", "every algorithm where the answer is known"),
+    "bench server": ("fedadavr.bench.server:main", "time one server step"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of the `fedadavr` program."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    if not args or args[0] in ("-h", "--help"):
+        print(overview())
+        return
+    name = " ".join(args[:2]) if " ".join(args[:2]) in COMMANDS else args[0]
+    if name not in COMMANDS:
+        group = [command for command in COMMANDS if command.startswith(f"{name} ")]
+        fail(unknown("command", " ".join(args[:2]) if group else name, group or COMMANDS))
+    try:
+        import tyro
+
+        command = load(COMMANDS[name][0])
+        tyro.cli(command, prog=f"fedadavr {name}", args=args[len(name.split()) :])
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("fedadavr"):
+            raise
+        fail(f"this command needs {error.name}: pip install 'fedadavr[experiments]'")
+    except (ValueError, OSError) as error:
+        fail(str(error))
+
+
+def overview() -> str:
+    """What there is."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  fedadavr {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
+    return "\n".join(["usage: fedadavr COMMAND [--help]", "", *lines])
+
+
+def load(place: str) -> Callable[..., Any]:
+    """The function at `module:name`."""
+    module, _, name = place.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
+
+
+def fail(message: str) -> None:
+    """End with one sentence on stderr."""
+    print(f"fedadavr: {message}", file=sys.stderr)
+    raise SystemExit(2)

@@ -1,0 +1,1 @@
+"""Settings, runs and the problems they are run on."""

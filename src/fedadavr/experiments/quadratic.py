@@ -1,0 +1,73 @@
+"""A federation whose answer is known: every client a quadratic, the optimum their mean.
+
+All clients have the same size and Hessian and different optima, gradients are exact, and one
+client in ten takes part: what is left of the error is what sampling clients does to an algorithm.
+Two seconds here tell more about a new server algorithm than an hour of training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedadavr.algorithms import Algorithm, Update, algorithm
+from fedadavr.vector import Layout, Vector
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """f_i(w) = (w - x_i)' H (w - x_i) / 2, with H diagonal and the same for all."""
+
+    clients: int = 50
+    per_round: int = 5
+    dimension: int = 20
+    local_steps: int = 5
+    client_lr: float = 0.05
+    seed: int = 0
+
+    @property
+    def layout(self) -> Layout:
+        """Two tensors, so that what is done tensor by tensor shows."""
+        return Layout({"a": (self.dimension // 2,), "b": (self.dimension - self.dimension // 2,)})
+
+    def centers(self) -> npt.NDArray[np.float32]:
+        """Each client's own optimum."""
+        rng = np.random.default_rng(self.seed)
+        return rng.normal(size=(self.clients, self.dimension)).astype(np.float32)
+
+    def curvature(self) -> npt.NDArray[np.float32]:
+        """The diagonal of H."""
+        return np.linspace(0.5, 2.0, self.dimension, dtype=np.float32)
+
+    def optimum(self) -> npt.NDArray[np.float64]:
+        """The mean of the clients' optima."""
+        return self.centers().mean(axis=0, dtype=np.float64)
+
+    def train(self, server: Algorithm, client: int, w: Vector) -> Update:
+        """What a client sends back: exact gradient steps, with what the algorithm asks for."""
+        needs, name = server.needs, str(client)
+        correction = server.correction(name) if needs.correction else 0.0
+        center, h, x = self.centers()[client], self.curvature(), w.copy()
+        velocity = np.zeros_like(x)
+        for _ in range(self.local_steps):
+            gradient = h * (x - center) + needs.proximal_mu * (x - w) + correction
+            velocity = (needs.momentum or 0.0) * velocity + gradient
+            x -= np.float32(self.client_lr) * velocity
+        return Update(name, x.astype(np.float32), examples=10, steps=self.local_steps)
+
+    def solve(self, name: str, rounds: int, **settings: Any) -> list[float]:
+        """Run an algorithm; the distance from the optimum after each round."""
+        server = algorithm(name, self.layout, client_lr=self.client_lr, **settings)
+        w, optimum, distances = self.layout.zeros(), self.optimum(), []
+        rng = np.random.default_rng(self.seed + 1)
+        for t in range(rounds):
+            everyone = t == 0 and server.needs.everyone_first
+            size = self.clients if everyone else self.per_round
+            cohort: Sequence[int] = rng.choice(self.clients, size, replace=False).tolist()
+            w = server.step(w, [self.train(server, i, w) for i in cohort])
+            distances.append(float(np.linalg.norm(w - optimum)))
+        return distances
