@@ -139,13 +139,13 @@ class Server:
     def forget(self, client: str) -> None:
         self.anonymous += 1
         for names in (self.y, self.n, self.waiting):
-            names.pop(client, None)  # type: ignore[attr-defined]
+            names.pop(client, None)
 
     def leave(self, client: str) -> None:
         if client not in self.n and client not in self.waiting:
             self.anonymous -= 1
         for names in (self.y, self.n, self.waiting):
-            names.pop(client, None)  # type: ignore[attr-defined]
+            names.pop(client, None)
         self.left.add(client)
 
     def see(self, client: str, size: int) -> None:
@@ -187,7 +187,9 @@ class Server:
 
     fedprox = fedadagrad = fedadam = fedyogi = fedadavr_novr = fedavg
 
-    def fednova(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any) -> Array:
+    def fednova(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any
+    ) -> Array:
         A = {i: sum(sum(m**q for q in range(K[i] - k)) for k in range(K[i])) for i in g}
         tau = sum(n[i] / a * A[i] for i in g)
         return tau * sum(n[i] / a * g[i] / A[i] for i in g)

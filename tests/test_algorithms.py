@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import reference
 
 from fedadavr import Layout, Update, algorithm, algorithms
 from fedadavr.optimizers import OPTIMIZERS
+from tests import reference
 
 CLIENTS = [f"client-{i}" for i in range(8)]
 
@@ -25,7 +25,9 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
     "fedadavr": [{"weighting": w} for w in ("cohort", "population", "ht")],
 }
 CASES = [(name, extra) for name in algorithms() for extra in EXTRA.get(name, [{}])]
-REMEMBERING = {name for name in algorithms() if hasattr(algorithm(name, Layout({"x": (1,)})), "codec")}
+REMEMBERING = {
+    name for name in algorithms() if hasattr(algorithm(name, Layout({"x": (1,)})), "codec")
+}
 
 
 def reference_server(name: str, layout: Layout, server: Any, **chosen: Any) -> reference.Server:
@@ -46,7 +48,7 @@ def reference_options(extra: dict[str, Any]) -> dict[str, Any]:
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) -> None:
-    """Whatever comes in whatever order, w and the memory are the reference's to float32 rounding."""
+    """Whatever comes, w and the memory are the reference's to float32 rounding."""
     draw: Callable[..., Any] = data.draw
     shape = st.lists(st.integers(1, 5), max_size=3).map(tuple)
     layout = Layout(dict(enumerate_names(draw(st.lists(shape, min_size=1, max_size=4)))))
@@ -90,7 +92,9 @@ def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) 
                 # One level of the codec where float32 and float64 round to different sides.
                 level = {"int8": 1 / 127, "int4": 1 / 7}.get(server.memory.codec.name, 0)
                 slack = 1e-4 + (level * np.abs(y).max() if name == "scaffold" else 0)
-                np.testing.assert_allclose(server.memory.update_of(client), y, rtol=2e-3, atol=slack)
+                np.testing.assert_allclose(
+                    server.memory.update_of(client), y, rtol=2e-3, atol=slack
+                )
             scale = 1 + np.abs(server.memory.total).max()
             assert np.abs(server.memory.total - server.memory.resum()).max() < 1e-12 * scale
             if name != "cluster-fedvarp":
@@ -105,8 +109,9 @@ def enumerate_names(shapes: list[tuple[int, ...]]) -> list[tuple[str, tuple[int,
 
 def come_and_go(draw: Callable[..., Any], server: Any, ref: reference.Server) -> None:
     """Perhaps a client joins, is forgotten, or leaves."""
-    act, client = draw(st.sampled_from(["", "", "join", "forget", "leave"])), draw(
-        st.sampled_from(CLIENTS)
+    act, client = (
+        draw(st.sampled_from(["", "", "join", "forget", "leave"])),
+        draw(st.sampled_from(CLIENTS)),
     )
     known = client in ref.n or client in ref.waiting
     if act == "join" or (act == "forget" and known) or (act == "leave" and known):

@@ -1,4 +1,4 @@
-"""The command line: `fedadavr COMMAND ...`. A command's module is imported only when it is called."""
+"""The command line: `fedadavr COMMAND ...`. A command's module is imported when it is called."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any
 from fedadavr.naming import unknown
 
 COMMANDS = {
-    "quadratic": ("fedadavr.experiments.quadratic:main", "every algorithm where the answer is known"),
+    "quadratic": (
+        "fedadavr.experiments.quadratic:main",
+        "every algorithm where the answer is known",
+    ),
     "bench server": ("fedadavr.bench.server:main", "time one server step"),
 }
 

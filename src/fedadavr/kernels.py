@@ -54,51 +54,51 @@ SGD, ADAGRAD, ADAM, ADABELIEF, YOGI = range(5)
 FP16_MAX = np.float32(65504.0)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _pointer(typing_context, address):  # type: ignore[no-untyped-def]
+@intrinsic
+def _pointer(typing_context, address):
     """An integer address as a pointer, so that `carray` can make an array of it."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
 
     return types.voidptr(address), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _to_half(typing_context, value):  # type: ignore[no-untyped-def]
+@intrinsic
+def _to_half(typing_context, value):
     """The bits of a float32 rounded to float16 (numba has no float16 of its own on CPUs)."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
 
     return types.uint16(types.float32), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _from_half(typing_context, bits):  # type: ignore[no-untyped-def]
+@intrinsic
+def _from_half(typing_context, bits):
     """The float32 of a float16's bits."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
 
     return types.float32(types.uint16), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _bits(typing_context, value):  # type: ignore[no-untyped-def]
+@intrinsic
+def _bits(typing_context, value):
     """The bits of a float32."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.bitcast(args[0], ir.IntType(32))
 
     return types.int32(types.float32), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _fetch_line(typing_context, address):  # type: ignore[no-untyped-def]
+@intrinsic
+def _fetch_line(typing_context, address):
     """Ask for the cache line at an address, without waiting for it."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         pointer, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer, i32, i32, i32])
         prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")

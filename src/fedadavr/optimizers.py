@@ -1,4 +1,4 @@
-"""Server optimizers: those of the paper's appendix, and the three of FedOpt as Flower computes them.
+"""Server optimizers: those of the paper's appendix, and the three of FedOpt as Flower has them.
 
 An optimizer is its state (two moments at most, and a count of steps) and one step, made in place
 and in one pass by the kernels; LAMB needs one more, for its norms.
@@ -95,7 +95,9 @@ class Optimizer:
         self.eps = positive("eps", self.rule.eps if eps is None else eps)
         self.weight_decay = weight_decay
         if not (math.isfinite(weight_decay) and weight_decay >= 0):
-            raise ValueError(f"weight_decay must be a finite number from 0 up, got {weight_decay!r}")
+            raise ValueError(
+                f"weight_decay must be a finite number from 0 up, got {weight_decay!r}"
+            )
         self.trust_ratio = trust_ratio
         if trust_ratio not in ("tensor", "global"):
             raise ValueError(f"trust_ratio must be 'tensor' or 'global', got {trust_ratio!r}")

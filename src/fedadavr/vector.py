@@ -53,7 +53,9 @@ class Layout:
                 raise TypeError(f"a tensor's name must be a string, got {name!r}")
             sides = tuple(int(side) for side in shape)
             if any(side < 1 for side in sides):
-                raise ValueError(f"tensor {name!r} has shape {sides}: every side must be at least 1")
+                raise ValueError(
+                    f"tensor {name!r} has shape {sides}: every side must be at least 1"
+                )
             self.shapes[name] = sides
 
     @classmethod
@@ -75,7 +77,10 @@ class Layout:
     @cached_property
     def blocks(self) -> Blocks:
         """The pieces in which kernels walk over the vector."""
-        start, stop, tensor, first = [], [], [], []
+        start: list[int] = []
+        stop: list[int] = []
+        tensor: list[int] = []
+        first: list[int] = []
         for t, (lo, hi) in enumerate(zip(self.offsets[:-1], self.offsets[1:], strict=True)):
             first.append(len(start))
             for s in range(int(lo), int(hi), BLOCK):
@@ -97,7 +102,9 @@ class Layout:
     def split(self, vector: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
         """The tensors of a flat vector, as views into it."""
         if vector.shape != (self.size,):
-            raise ValueError(f"this layout has {self.size} coordinates, got an array {vector.shape}")
+            raise ValueError(
+                f"this layout has {self.size} coordinates, got an array {vector.shape}"
+            )
         pairs = zip(self.offsets[:-1], self.offsets[1:], strict=True)
         return {
             name: vector[lo:hi].reshape(shape)

@@ -1,6 +1,7 @@
 """The server side of each algorithm."""
 
 from fedadavr.algorithms.base import Algorithm, ClientNeeds, Rejected, Update
+
 # The order of these imports is the order in which `algorithms()` lists them.
 from fedadavr.algorithms.fedavg import FedAvg, FedProx
 from fedadavr.algorithms.scaffold import Scaffold

@@ -131,7 +131,7 @@ class Algorithm:
     server_lr: float | None = None
     """Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones."""
     client_lr: float = 1.0
-    """Rate of the clients' steps, by which g_i = (w - w_i) / client_lr; may change between rounds."""
+    """Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds."""
     max_norm: float | None = None
     """Reject an update whose |w - w_i| is larger; None: no bound."""
 
@@ -360,7 +360,7 @@ class Remembering(Algorithm):
     store: Store | None = None
     """Where the bytes live; None: in RAM."""
 
-    memory: ClientMemory = field(init=False, repr=False)  # type: ignore[assignment]
+    memory: ClientMemory = field(init=False, repr=False)
 
     def _build_memory(self) -> ClientMemory:
         return ClientMemory(

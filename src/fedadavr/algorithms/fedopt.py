@@ -1,4 +1,4 @@
-"""FedAdagrad, FedAdam and FedYogi (Reddi et al. 2021), as Flower 1.41's Message API computes them."""
+"""FedAdagrad, FedAdam, FedYogi (Reddi et al. 2021), as Flower 1.41's Message API computes them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,14 @@ class FedAdam(FedAdagrad):
     """Decay of the second moment."""
 
     def _build_stepper(self) -> Optimizer:
-        moments = {"beta1": self.beta1, "beta2": self.beta2}
-        return Optimizer(self.name, self.layout, lr=self.server_lr, eps=self.tau, **moments)
+        return Optimizer(
+            self.name,
+            self.layout,
+            lr=self.server_lr,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            eps=self.tau,
+        )
 
 
 @register("fedyogi")

@@ -1,4 +1,4 @@
-"""FedVARP and ClusterFedVARP (Jhunjhunwala et al. 2022): SAGA over clients, or over groups of them."""
+"""FedVARP and ClusterFedVARP (Jhunjhunwala et al. 2022): SAGA over clients, or over groups."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class MIFA(Remembering):
     """w -= server_lr * client_lr * (1/N) sum_j y_j, the cohort's y_i being its new updates."""
 
     warmup: Literal["all", "zeros", "seen"] = "all"
-    """Every client in the first round; or unseen ones count as zero; or the mean is over the seen."""
+    """Everyone in the first round; or the unseen count as zero; or the mean is over the seen."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

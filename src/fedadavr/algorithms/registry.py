@@ -17,7 +17,7 @@ A = TypeVar("A", bound=Algorithm)
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def register(name: str) -> Callable[[type[A]], type[A]]:
-    """Class decorator: make an algorithm's annotated attributes its settings, and list it by name."""
+    """Class decorator: an algorithm's annotated attributes are its settings; list it by name."""
 
     def add(cls: type[A]) -> type[A]:
         cls = dataclass(kw_only=True, eq=False)(cls)

@@ -7,14 +7,16 @@ Two seconds here tell more about a new server algorithm than an hour of training
 
 from __future__ import annotations
 
+import json as json_format
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.algorithms import Algorithm, Update, algorithm
+from fedadavr.algorithms import Algorithm, Update, algorithm, algorithms, settings_of
 from fedadavr.vector import Layout, Vector
 
 
@@ -34,24 +36,26 @@ class Quadratic:
         """Two tensors, so that what is done tensor by tensor shows."""
         return Layout({"a": (self.dimension // 2,), "b": (self.dimension - self.dimension // 2,)})
 
+    @cached_property
     def centers(self) -> npt.NDArray[np.float32]:
         """Each client's own optimum."""
         rng = np.random.default_rng(self.seed)
         return rng.normal(size=(self.clients, self.dimension)).astype(np.float32)
 
+    @cached_property
     def curvature(self) -> npt.NDArray[np.float32]:
         """The diagonal of H."""
         return np.linspace(0.5, 2.0, self.dimension, dtype=np.float32)
 
     def optimum(self) -> npt.NDArray[np.float64]:
         """The mean of the clients' optima."""
-        return self.centers().mean(axis=0, dtype=np.float64)
+        return self.centers.mean(axis=0, dtype=np.float64)
 
     def train(self, server: Algorithm, client: int, w: Vector) -> Update:
         """What a client sends back: exact gradient steps, with what the algorithm asks for."""
         needs, name = server.needs, str(client)
         correction = server.correction(name) if needs.correction else 0.0
-        center, h, x = self.centers()[client], self.curvature(), w.copy()
+        center, h, x = self.centers[client], self.curvature, w.copy()
         velocity = np.zeros_like(x)
         for _ in range(self.local_steps):
             gradient = h * (x - center) + needs.proximal_mu * (x - w) + correction
@@ -71,3 +75,42 @@ class Quadratic:
             w = server.step(w, [self.train(server, i, w) for i in cohort])
             distances.append(float(np.linalg.norm(w - optimum)))
         return distances
+
+
+ADAPTIVE = ("adam", "yogi", "adabelief", "adagrad", "lamb")
+
+
+def main(rounds: int = 600, seed: int = 0, json: bool = False) -> None:
+    """Run every algorithm on a quadratic federation and tell how near it comes to the optimum."""
+    from rich.console import Console
+    from rich.progress import track
+    from rich.table import Table
+
+    problem = Quadratic(seed=seed)
+    cases: list[tuple[str, dict[str, Any]]] = []
+    for name in algorithms():
+        known = settings_of(name)
+        memory = {"population": problem.clients} if "population" in known else {}
+        choices = ADAPTIVE if "optimizer" in known else (None,)
+        cases += [(name, memory | ({"optimizer": o} if o else {})) for o in choices]
+    rows = []
+    progress = Console(stderr=True)
+    for name, settings in track(cases, "a quadratic federation", console=progress, transient=True):
+        distances = problem.solve(name, rounds, **settings)
+        tail = distances[-max(1, rounds // 10) :]
+        rows.append((name, settings.get("optimizer", ""), distances[0], sum(tail) / len(tail)))
+    if json:
+        keys = ("algorithm", "optimizer", "first", "last")
+        print(json_format.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
+        return
+    table = Table(
+        title=f"Distance from the optimum: {problem.clients} clients, {problem.per_round} a round, "
+        f"{rounds} rounds, exact gradients"
+    )
+    for column in ("algorithm", "optimizer", "after round 1", "mean of the last tenth"):
+        table.add_column(
+            column, justify="left" if column in ("algorithm", "optimizer") else "right"
+        )
+    for name, optimizer, first, last in rows:
+        table.add_row(name, optimizer, f"{first:.2f}", f"{last:.1e}")
+    Console().print(table)

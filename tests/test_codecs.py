@@ -1,0 +1,94 @@
+"""The codecs are the paper's Quant and Dequant, to the bit."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fedadavr import Layout, kernels
+from fedadavr.memory import CODECS
+from tests import reference
+
+SHAPES: dict[str, tuple[int, ...]] = {"odd": (7,), "even": (4, 4), "one": (), "big": (4099,)}
+LAYOUT = Layout(SHAPES)
+
+
+@pytest.mark.parametrize("name", CODECS)
+@settings(max_examples=60, deadline=None)
+@given(
+    x=hnp.arrays(
+        np.float32,
+        LAYOUT.size,
+        elements=st.floats(-1e6, 1e6, width=32),
+        fill=st.floats(-1, 1, width=32),
+    )
+)
+def test_roundtrip_is_the_papers(name: str, x: Any) -> None:
+    """Bit for bit, ties to even, saturating."""
+    codec = CODECS[name]
+    read = codec.decode(LAYOUT, codec.encode(LAYOUT, x))
+    np.testing.assert_array_equal(read, reference.roundtrip(name, SHAPES, x))
+
+
+@pytest.mark.parametrize(("name", "size"), [("fp32", 4), ("fp16", 2), ("int8", 1)])
+def test_sizes_are_exact(name: str, size: int) -> None:
+    """4d, 2d and d bytes, and one float a tensor for the integer codecs."""
+    scales = 4 * len(SHAPES) if name == "int8" else 0
+    assert CODECS[name].nbytes(LAYOUT) == size * LAYOUT.size + scales
+
+
+def test_int4_packs_two_values_a_byte() -> None:
+    """The high nibble first, shifted by 8; odd tensors are padded with the nibble 8."""
+    codec = CODECS["int4"]
+    sizes = [int(np.prod(shape)) for shape in SHAPES.values()]
+    assert codec.nbytes(LAYOUT) == sum((n + 1) // 2 for n in sizes) + 4 * len(SHAPES)
+    layout = Layout({"x": (3,), "y": (1,)})
+    data = codec.encode(layout, np.array([7.0, -7.0, 2.0, -3.0], np.float32))
+    assert data[:8].view(np.float32).tolist() == pytest.approx([1.0, 3 / 7])
+    assert data[8:].tolist() == [15 << 4 | 1, 10 << 4 | 8, 1 << 4 | 8]
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_zeros_stay_zero(name: str) -> None:
+    """A tensor of zeros has scale 1 and reads as zeros."""
+    data = CODECS[name].encode(LAYOUT, LAYOUT.zeros())
+    assert not CODECS[name].decode(LAYOUT, data).any()
+    if CODECS[name].levels:
+        assert (data[: 4 * len(SHAPES)].view(np.float32) == 1.0).all()
+
+
+def test_fp16_saturates_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """A value outside its range is stored as the largest, never as infinity, and it is said."""
+    layout = Layout({"x": (3,)})
+    with caplog.at_level(logging.WARNING):
+        data = CODECS["fp16"].encode(layout, np.array([1e9, -1e9, 65519.0], np.float32))
+    assert CODECS["fp16"].decode(layout, data).tolist() == [65504.0, -65504.0, 65504.0]
+    assert "outside fp16's range" in caplog.text
+
+
+def test_what_is_not_finite_is_not_encoded() -> None:
+    """NaN has no place in a memory."""
+    with pytest.raises(ValueError, match="NaN or infinity cannot be encoded"):
+        CODECS["int8"].encode(Layout({"x": (2,)}), np.array([1, np.nan], np.float32))
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_bits_do_not_depend_on_threads(name: str) -> None:
+    """Promise 5, for the codecs: any number of threads writes the same bytes."""
+    layout = Layout({"x": (700_001,)})
+    x = np.random.default_rng(0).normal(size=layout.size).astype(np.float32)
+    threads = kernels.threads()
+    try:
+        coded = []
+        for number in (1, 2, 8):
+            kernels.set_threads(number)
+            coded.append(CODECS[name].encode(layout, x))
+    finally:
+        kernels.set_threads(threads)
+    assert all((data == coded[0]).all() for data in coded)
