@@ -18,12 +18,16 @@ ROOT = Path(__file__).parent.parent
 CORE = ["vector", "optimizers", "memory", "algorithms", "naming"]
 
 
-def test_the_example_of_contributing_is_an_algorithm() -> None:
+def test_the_example_of_contributing_is_an_algorithm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file shown registers, builds, and at trust 1 is FedVARP."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert code
-    exec(code.group(1), {"__name__": "example"})
+    (tmp_path / "half_varp.py").write_text(code.group(1))
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("half_varp")
     layout = Layout({"x": (5,)})
     mine = algorithm("half-varp", layout, trust=1.0, population=4)
     theirs = algorithm("fedvarp", layout, population=4)
