@@ -31,7 +31,8 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +40,6 @@ from llvmlite import ir
 from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-
-if TYPE_CHECKING:
-    from fedadavr.vector import Blocks
 
 log = logging.getLogger(__name__)
 
@@ -475,6 +473,23 @@ def accumulate(lo, hi, start, stop, tensor, origin, codec, address, offset, scal
 
 
 # --- running a pass ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The coordinates cut into pieces that stay in cache and never cross a tensor's border.
+
+    Every reduction is made block by block, so its bits do not depend on who computes which block.
+    """
+
+    start: npt.NDArray[np.int64]
+    stop: npt.NDArray[np.int64]
+    tensor: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]  # each tensor's first block
+
+    def __len__(self) -> int:
+        return len(self.start)
+
 
 _threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _ready: set[Callable[..., None]] = set()

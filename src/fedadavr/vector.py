@@ -6,32 +6,15 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.kernels import BLOCK
+from fedadavr.kernels import BLOCK, Blocks
 
 Vector = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """The coordinates cut into pieces that stay in cache and never cross a tensor's border.
-
-    Every reduction is made block by block, so its bits do not depend on who computes which block.
-    """
-
-    start: npt.NDArray[np.int64]
-    stop: npt.NDArray[np.int64]
-    tensor: npt.NDArray[np.int64]
-    first: npt.NDArray[np.int64]  # each tensor's first block
-
-    def __len__(self) -> int:
-        return len(self.start)
 
 
 class Layout:
