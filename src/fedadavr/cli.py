@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 from fedadavr.naming import unknown
 
 COMMANDS = {
+    "run": ("fedadavr.experiments.run_command:main", "train one model"),
     "quadratic": (
         "fedadavr.experiments.quadratic:main",
         "every algorithm where the answer is known",
@@ -33,12 +35,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         import tyro
 
-        command = load(COMMANDS[name][0])
-        tyro.cli(command, prog=f"fedadavr {name}", args=args[len(name.split()) :])
+        command, rest = load(COMMANDS[name][0]), args[len(name.split()) :]
+        if "argv" in inspect.signature(command).parameters:
+            command(argv=rest, prog=f"fedadavr {name}")
+        else:
+            tyro.cli(command, prog=f"fedadavr {name}", args=rest)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("fedadavr"):
             raise
         fail(f"this command needs {error.name}: pip install 'fedadavr[experiments]'")
+    except BrokenPipeError:  # whoever was reading has seen enough
+        sys.stderr.close()
     except (ValueError, OSError) as error:
         fail(str(error))
 

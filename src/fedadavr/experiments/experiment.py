@@ -1,0 +1,243 @@
+"""Experiment: everything that one run depends on, in one flat dataclass."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tomllib
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from fedadavr.algorithms import Algorithm, algorithm, settings_of
+from fedadavr.data import PARTITIONS, datasets
+from fedadavr.models import models
+from fedadavr.naming import unknown
+from fedadavr.vector import Layout
+
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "mnist-5k": {"clients": 100, "local_epochs": 2, "rounds": 100},
+    "mnist": {"clients": 500, "local_epochs": 1, "rounds": 60},
+    "fmnist": {"clients": 500, "local_epochs": 3, "rounds": 100},
+    "cifar10": {"clients": 250, "local_epochs": 5, "rounds": 200, "model": "resnet18"},
+    "shakespeare": {
+        "clients": 904, "local_epochs": 5, "rounds": 200, "batch_size": 64, "model": "gru",
+        "partition": "natural", "evaluate_clients": 225,
+    },
+}  # fmt: skip
+"""The paper's protocol for each data set fills what is left open; mnist-5k's is the demo's."""
+
+ALGORITHM_SETTINGS = (
+    "optimizer", "server_lr", "codec", "weighting", "beta1", "beta2", "eps", "weight_decay",
+    "trust_ratio", "mu", "tau", "warmup", "clusters", "max_norm",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Federated training of a model: the data, the algorithm, and how long."""
+
+    dataset: str = "mnist-5k"
+    """Data set: mnist-5k, mnist, fmnist, cifar10, shakespeare, or one that --load brings."""
+    partition: str | None = None
+    """Who holds what: iid, iid-noniid, dirichlet, lq-1, lq-2, lq-3, natural (default: lq-1)."""
+    clients: int | None = None
+    """How many clients there are (default: the data set's)."""
+    clients_per_round: int = 5
+    """How many of them train in a round."""
+    algorithm: str = "fedadavr"
+    """The server's algorithm; `fedadavr quadratic` lists them."""
+    optimizer: str | None = None
+    """Server optimizer: sgd, adagrad, adam, adabelief, yogi, lamb."""
+    server_lr: float | None = None
+    """Rate of the server's step."""
+    client_lr: float = 0.01
+    """Rate of the clients' steps."""
+    codec: str | None = None
+    """How the memory is stored: fp32, fp16, int8, int4."""
+    weighting: str | None = None
+    """Weights of the sums: cohort, population, ht (FedAdaVR); uniform, examples (FedVARP)."""
+    beta1: float | None = None
+    """Decay of the first moment."""
+    beta2: float | None = None
+    """Decay of the second moment."""
+    eps: float | None = None
+    """Added to the optimizer's denominator."""
+    weight_decay: float | None = None
+    """Weight decay of the server's optimizer."""
+    trust_ratio: str | None = None
+    """LAMB's ratio: tensor, global."""
+    mu: float | None = None
+    """FedProx's proximal weight."""
+    tau: float | None = None
+    """FedOpt's addition to the denominator."""
+    warmup: str | None = None
+    """MIFA's first round: all, zeros, seen."""
+    clusters: int | None = None
+    """ClusterFedVARP's number of clusters."""
+    max_norm: float | None = None
+    """Reject updates longer than this."""
+    model: str | None = None
+    """Model: lenet5, cnn, resnet18, gru, or one that --load brings (default: the data set's)."""
+    stem: str | None = None
+    """ResNet-18's first layers: imagenet (default) or cifar."""
+    rounds: int | None = None
+    """How many rounds (default: the data set's)."""
+    local_epochs: int | None = None
+    """Epochs that a client trains in a round (default: the data set's)."""
+    batch_size: int | None = None
+    """Examples in a client's step (default: 20, shakespeare 64)."""
+    momentum: float = 0.9
+    """Momentum of the clients' SGD."""
+    evaluate_clients: int | None = None
+    """Clients whose test shares are evaluated, drawn anew each time (default: 250 or all)."""
+    evaluate_every: int = 1
+    """Evaluate every so many rounds; those of the average are evaluated always."""
+    evaluate_examples: int | None = None
+    """Evaluate at most so many examples (default: all)."""
+    average_last: int | None = None
+    """The final figures are means over so many last rounds (default: a tenth)."""
+    seed: int = 42
+    """Seed of the partition, the first weights, and every draw."""
+    load: str | None = None
+    """A Python file to import first, with your own algorithm, data set or model."""
+
+    def resolved(self) -> Experiment:
+        """With the defaults of its data set filled in, and checked; raises before any work."""
+        if self.load:
+            load_file(self.load)
+        if self.dataset not in datasets():
+            raise ValueError(unknown("data set", self.dataset, datasets()))
+        mine: dict[str, Any] = {
+            "partition": "lq-1", "clients": 100, "model": "lenet5", "rounds": 100,
+            "local_epochs": 1, "batch_size": 20, "evaluate_clients": 250,
+        }  # fmt: skip
+        mine |= PROTOCOLS.get(self.dataset, {})
+        open_fields = {k: v for k, v in mine.items() if getattr(self, k) is None}
+        full = replace(self, **open_fields)
+        if full.average_last is None:
+            assert full.rounds is not None
+            full = replace(full, average_last=max(1, full.rounds // 10))
+        full._check()
+        return full
+
+    def _check(self) -> None:
+        partitions = [*PARTITIONS, "natural"]
+        if self.partition not in partitions:
+            raise ValueError(unknown("partition", self.partition, partitions))
+        if self.model not in models():
+            raise ValueError(unknown("model", self.model, models()))
+        if self.stem is not None and (self.model != "resnet18" or self.stem not in STEMS):
+            raise ValueError(
+                f"--stem is for resnet18, imagenet or cifar, got {self.stem!r} with {self.model}"
+            )
+        for name in ("clients", "clients_per_round", "rounds", "local_epochs", "batch_size",
+                     "evaluate_clients", "evaluate_every", "evaluate_examples",
+                     "average_last"):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{flag(name)} must be at least 1, got {value}")
+        assert self.clients is not None
+        assert self.rounds is not None
+        assert self.average_last is not None
+        if self.clients_per_round > self.clients:
+            raise ValueError(
+                f"{flag('clients_per_round')} {self.clients_per_round} is more than the "
+                f"{self.clients} clients there are"
+            )
+        if self.average_last > self.rounds:
+            raise ValueError(
+                f"{flag('average_last')} {self.average_last} is more than the {self.rounds} rounds"
+            )
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"{flag('momentum')} must lie in [0, 1), got {self.momentum}")
+        if self.seed < 0:
+            raise ValueError(f"{flag('seed')} must not be negative, got {self.seed}")
+        self.server(Layout({"probe": (1,)}))
+
+    def server(self, layout: Layout) -> Algorithm:
+        """The algorithm, with the settings that are given."""
+        known = settings_of(self.algorithm)
+        given = {
+            name: getattr(self, name)
+            for name in ALGORITHM_SETTINGS
+            if getattr(self, name) is not None
+        }
+        for name in given:
+            if name not in known:
+                raise ValueError(
+                    f"{self.algorithm} has no setting {flag(name)}; it has: "
+                    f"{', '.join(flag(k) for k in known if k in ALGORITHM_SETTINGS)}"
+                )
+        if "population" in known:
+            given["population"] = self.clients
+        if "client_momentum" in known:
+            given["client_momentum"] = self.momentum
+        return algorithm(self.algorithm, layout, client_lr=self.client_lr, **given)
+
+    def due(self, round: int) -> bool:
+        """Whether a round is evaluated."""
+        assert self.rounds is not None
+        assert self.average_last is not None
+        return round % self.evaluate_every == 0 or round > self.rounds - self.average_last
+
+    def to_toml(self) -> str:
+        """Everything needed to run it again."""
+        lines = []
+        for name, value in asdict(self).items():
+            if value is not None:
+                quoted = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' \
+                    if isinstance(value, str) else repr(value)  # fmt: skip
+                lines.append(f"{name} = {quoted}")
+        return "\n".join(lines) + "\n"
+
+
+STEMS = ("imagenet", "cifar")
+
+
+def flag(name: str) -> str:
+    """A field's name as one types it."""
+    return "--" + name.replace("_", "-")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file, by field name; wrong names and types are refused."""
+    try:
+        given = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
+    kinds = {field.name: str(field.type) for field in fields(Experiment)}
+    settings = {}
+    for key, value in given.items():
+        name = key.replace("-", "_")
+        if name not in kinds:
+            raise ValueError(f"{path}: {unknown('setting', key, kinds)}")
+        kind = kinds[name].removesuffix(" | None")
+        if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value).__name__ != kind:
+            raise ValueError(f"{path}: {key} must be of type {kind}, got {value!r}")
+        settings[name] = value
+    return settings
+
+
+def load_file(path: str) -> None:
+    """Import a Python file once, by its path."""
+    file = Path(path).resolve()
+    name = f"fedadavr_loaded_{file.stem}"
+    if name in sys.modules:
+        return
+    if not file.is_file():
+        raise ValueError(f"--load: there is no file {path}")
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise

@@ -1,0 +1,146 @@
+"""A run is a folder: its settings, a line for each round, and the last checkpoint.
+
+`config.toml` holds everything needed to run it again. `metrics.jsonl` has one line a round, in
+order. `checkpoint.safetensors` holds the model, the server's state and the client memory; what is
+no array stands as JSON in its header. It is replaced whole, so a crash leaves the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from fedadavr.algorithms import Algorithm
+from fedadavr.experiments.experiment import Experiment, read_toml
+from fedadavr.memory import Record
+from fedadavr.vector import Vector
+
+CONFIG, METRICS, CHECKPOINT = "config.toml", "metrics.jsonl", "checkpoint.safetensors"
+
+
+class RunFolder:
+    """Reads and writes a run's files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._metrics: IO[str] | None = None
+
+    def create(self, experiment: Experiment) -> None:
+        """Start a new run here; a folder that holds another is refused."""
+        if (self.path / CONFIG).exists():
+            raise ValueError(
+                f"{self.path} holds a run already: continue it with --resume {self.path}, "
+                "or choose another --out"
+            )
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path / CONFIG, experiment.to_toml().encode())
+        self._metrics = (self.path / METRICS).open("w")
+
+    def experiment(self) -> Experiment:
+        """The settings of the run that is here."""
+        if not (self.path / CONFIG).is_file():
+            raise ValueError(f"{self.path} holds no run: there is no {CONFIG} in it")
+        return Experiment(**read_toml(self.path / CONFIG))
+
+    def write_row(self, row: dict[str, Any]) -> None:
+        """Add a round's line."""
+        assert self._metrics is not None
+        self._metrics.write(json.dumps(row) + "\n")
+        self._metrics.flush()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All lines; a last one that a crash cut short is left out."""
+        path = self.path / METRICS
+        rows = []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return rows
+
+    def rewind(self, round: int, unwritten: int) -> list[dict[str, Any]]:
+        """Keep the lines up to a round, but for the last `unwritten`; go on after them."""
+        kept = [row for row in self.rows() if row["round"] <= round - unwritten]
+        text = "".join(json.dumps(row) + "\n" for row in kept)
+        write_whole(self.path / METRICS, text.encode())
+        self._metrics = (self.path / METRICS).open("a")
+        return kept
+
+    def save(self, w: Vector, server: Algorithm, extra: dict[str, Any]) -> None:
+        """Write the checkpoint."""
+        arrays: dict[str, Any] = {"w": w}
+        about: dict[str, Any] = {"state": _strip(server.state_dict(), "state", arrays), **extra}
+        if server.memory is not None:
+            records = sorted(server.memory.records())
+            about["clients"] = [[client, r.weight, r.round] for client, r in records]
+            size = int(server.memory.offsets[-1])
+            arrays["records"] = np.stack([r.data for _, r in records]) if records else np.zeros(
+                (0, size), np.uint8)  # fmt: skip
+        header = {"fedadavr": json.dumps(about)}
+        write_whole(self.path / CHECKPOINT, save(arrays, metadata=header))
+
+    def restore(self, server: Algorithm) -> tuple[Vector | None, dict[str, Any]]:
+        """Give the server the checkpoint's state; the model and what else was saved with it."""
+        path = self.path / CHECKPOINT
+        if not path.exists():
+            return None, {}
+        try:
+            with safe_open(path, "numpy") as file:
+                about = json.loads((file.metadata() or {})["fedadavr"])
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path} is damaged ({error}): the run cannot be continued") from None
+        server.load_state_dict(_fill(about.pop("state"), arrays))
+        if server.memory is not None:
+            server.memory.store.commit({
+                client: Record(weight, round, data.copy())
+                for (client, weight, round), data in zip(
+                    about.pop("clients"), arrays["records"], strict=True)
+            })  # fmt: skip
+        return arrays["w"], about
+
+    def close(self) -> None:
+        """Close the files."""
+        if self._metrics is not None:
+            self._metrics.close()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace a file, so that at any moment it is the old one or the new one, whole."""
+    temporary = path.with_name(path.name + ".new")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _strip(tree: Any, name: str, arrays: dict[str, Any]) -> Any:
+    """The tree with its arrays taken out and named."""
+    if isinstance(tree, dict):
+        return {key: _strip(value, f"{name}.{key}", arrays) for key, value in tree.items()}
+    if isinstance(tree, np.ndarray):
+        arrays[name] = tree
+        return {"array": name}
+    return tree
+
+
+def _fill(tree: Any, arrays: dict[str, Any]) -> Any:
+    """The tree with its arrays put in again."""
+    if isinstance(tree, dict):
+        if set(tree) == {"array"} and tree["array"] in arrays:
+            return arrays[tree["array"]]
+        return {key: _fill(value, arrays) for key, value in tree.items()}
+    return tree

@@ -1,0 +1,248 @@
+"""One run: from settings to a folder, with progress, checkpoints, and a way to go on."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedadavr.clients import Recipe, layout_of
+from fedadavr.data import Federation, federate, load
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.folder import RunFolder
+from fedadavr.models import build
+from fedadavr.simulation import Engine, Evaluation
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How a run is computed and kept; nothing here changes its result."""
+
+    workers: int = 1
+    """Processes that train and evaluate."""
+    device: str = "cpu"
+    """cpu, cuda, mps, or auto."""
+    checkpoint_every: int = 10
+    """Write a checkpoint every so many rounds; 0: only at the end and on Ctrl-C."""
+    tensorboard: bool = False
+    """Write TensorBoard events into the run's folder."""
+
+    def check(self) -> str:
+        """The device that is meant; contradictions are refused."""
+        if self.workers < 1:
+            raise ValueError(f"--workers must be at least 1, got {self.workers}")
+        if self.checkpoint_every < 0:
+            raise ValueError(f"--checkpoint-every must be 0 or more, got {self.checkpoint_every}")
+        there = {"cpu": True, "cuda": torch.cuda.is_available(),
+                 "mps": torch.backends.mps.is_available()}  # fmt: skip
+        if self.device == "auto":
+            device = next((d for d in ("cuda", "mps") if there[d]), "cpu")
+        elif self.device not in there:
+            raise ValueError(f"--device must be cpu, cuda, mps or auto, got {self.device!r}")
+        elif not there[self.device]:
+            raise ValueError(f"--device {self.device}: PyTorch finds none on this machine")
+        else:
+            device = self.device
+        if device != "cpu" and self.workers > 1:
+            raise ValueError(f"--workers {self.workers} is for the CPU: with {device}, use 1")
+        return device
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run comes to."""
+
+    final_accuracy: float
+    final_loss: float
+    rounds: int
+    seconds: float
+    seconds_training: float
+    seconds_server: float
+    seconds_evaluating: float
+    memory_bytes: int
+    run_dir: str
+    finished: bool = True
+
+
+def run(
+    experiment: Experiment,
+    machine: Machine | None = None,
+    out: Path | None = None,
+    *,
+    resume: bool = False,
+    federation: Federation | None = None,
+    on_row: Callable[[Row], None] | None = None,
+) -> Result:
+    """Run an experiment into a folder; `resume` goes on from the checkpoint that is there.
+
+    `on_row` is told every round's line as it is written. Ctrl-C ends the run after the round that
+    is under way, with a checkpoint.
+    """
+    machine = machine or Machine()
+    device = machine.check()
+    experiment = experiment.resolved()
+    if federation is None:
+        federation = make_federation(experiment)
+    module = build(model_name(experiment), federation.classes, experiment.seed)
+    server = experiment.server(layout_of(module))
+    folder = RunFolder(out or default_folder(experiment))
+    if resume:
+        w, about = folder.restore(server)
+        done = int(about.get("round", 0))
+        pending: Row | None = about.get("pending")
+        rows = folder.rewind(done, unwritten=1 if pending else 0)
+    else:
+        folder.create(experiment)
+        w, done, pending, rows = None, 0, None, []
+    spent = rows[-1]["elapsed"] if rows else 0.0
+    assert experiment.rounds is not None
+    assert experiment.local_epochs is not None
+    assert experiment.batch_size is not None
+    recipe = Recipe(
+        experiment.client_lr, experiment.momentum, experiment.local_epochs, experiment.batch_size,
+        server.needs.proximal_mu,
+    )  # fmt: skip
+    writer = _tensorboard(folder.path) if machine.tensorboard else None
+    began = time.perf_counter()
+
+    def write(row: Row, evaluation: Evaluation | None) -> None:
+        if evaluation is not None:
+            row |= {
+                "accuracy": evaluation.accuracy,
+                "loss": evaluation.loss,
+                "client_accuracy": [round(a, 2) for a in evaluation.client_accuracy],
+                "seconds_evaluating": evaluation.seconds,
+            }
+        row["elapsed"] = spent + time.perf_counter() - began
+        folder.write_row(row)
+        rows.append(row)
+        if writer is not None:
+            for key in ("train_loss", "accuracy", "loss"):
+                if key in row:
+                    writer.add_scalar(key, row[key], row["round"])
+        if on_row is not None:
+            on_row(row)
+
+    stop = _StopOnInterrupt()
+    try:
+        with stop, Engine(
+            server, module, federation, recipe, seed=experiment.seed,
+            clients_per_round=experiment.clients_per_round,
+            evaluate_clients=experiment.evaluate_clients,
+            evaluate_examples=experiment.evaluate_examples,
+            workers=machine.workers, device=device, w=w, round=done,
+        ) as engine:  # fmt: skip
+            if pending is not None:
+                engine.begin_evaluation()
+            while engine.round < experiment.rounds and not stop.asked:
+                trained = engine.finish_training()
+                last = engine.round == experiment.rounds
+                if not last and not stop.asked:
+                    engine.begin_training()  # before the evaluation, which then fills the gaps
+                if pending is not None:
+                    write(pending, engine.finish_evaluation())
+                pending = {
+                    "round": trained.round, "train_loss": trained.loss, "clients": trained.clients,
+                    "seconds_training": trained.seconds_training,
+                    "seconds_server": trained.seconds_server,
+                }  # fmt: skip
+                if experiment.due(engine.round):
+                    engine.begin_evaluation()
+                else:
+                    write(pending, None)
+                    pending = None
+                every = machine.checkpoint_every
+                if last or stop.asked or (every and engine.round % every == 0):
+                    folder.save(engine.w, server, {"round": engine.round, "pending": pending})
+            if pending is not None:
+                write(pending, engine.finish_evaluation())
+            reached = engine.round
+    finally:
+        folder.close()
+        if writer is not None:
+            writer.close()
+    finished = reached == experiment.rounds
+    return summarize(rows, experiment, server.memory.nbytes if server.memory else 0, folder.path,
+                     finished)  # fmt: skip
+
+
+def summarize(
+    rows: list[Row], experiment: Experiment, memory_bytes: int, path: Path, finished: bool = True
+) -> Result:
+    """The figures of a run from its lines."""
+    assert experiment.average_last is not None
+    reached = rows[-1]["round"] if rows else 0
+    window = [r for r in rows if "loss" in r and r["round"] > reached - experiment.average_last]
+
+    def total(key: str) -> float:
+        return float(sum(row.get(key, 0.0) for row in rows))
+
+    def mean(key: str) -> float:
+        return float(np.mean([row[key] for row in window])) if window else float("nan")
+
+    return Result(
+        mean("accuracy"), mean("loss"), reached, rows[-1]["elapsed"] if rows else 0.0,
+        total("seconds_training"), total("seconds_server"), total("seconds_evaluating"),
+        memory_bytes, str(path), finished,
+    )  # fmt: skip
+
+
+def make_federation(experiment: Experiment) -> Federation:
+    """The data, dealt out."""
+    assert experiment.partition is not None
+    return federate(load(experiment.dataset), experiment.partition, experiment.clients,
+                    experiment.seed)  # fmt: skip
+
+
+def model_name(experiment: Experiment) -> str:
+    """The model, stem included."""
+    assert experiment.model is not None
+    return experiment.model + ("-cifar" if experiment.stem == "cifar" else "")
+
+
+def default_folder(experiment: Experiment) -> Path:
+    """runs/NAME, with a number behind it if that is taken."""
+    e = experiment
+    base = f"{e.dataset}-{e.partition}-{e.algorithm}-{e.seed}"
+    number = 1
+    while (path := Path("runs") / (base if number == 1 else f"{base}-{number}")).exists():
+        number += 1
+    return path
+
+
+class _StopOnInterrupt:
+    """While it is in force, the first Ctrl-C only asks; the second one interrupts."""
+
+    asked = False
+
+    def __enter__(self) -> _StopOnInterrupt:
+        self._before: Any = None
+        try:
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        except ValueError:  # not the main thread: somebody else looks after Ctrl-C
+            self._before = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+def _tensorboard(path: Path) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(path))

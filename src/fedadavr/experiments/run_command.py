@@ -1,0 +1,76 @@
+"""`fedadavr run`: one experiment from the command line."""
+
+from __future__ import annotations
+
+import json as json_format
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fedadavr.experiments.command_line import Arguments, parse
+from fedadavr.experiments.experiment import Experiment, flag
+from fedadavr.experiments.folder import RunFolder
+from fedadavr.experiments.run import Row, run
+
+
+@dataclass(frozen=True)
+class RunArguments(Arguments):
+    """Train one model with a federated algorithm, into a folder that can be continued."""
+
+    resume: Path | None = None
+    """Continue the run in this folder."""
+
+
+def main(argv: list[str], prog: str) -> None:
+    """Run an experiment from the command line."""
+    options = parse(RunArguments, argv, prog)
+    experiment = options.experiment
+    out, resume = options.out, options.resume is not None
+    if options.resume is not None:
+        out = options.resume
+        experiment = resumed_settings(RunFolder(out).experiment(), experiment)
+    experiment = experiment.resolved()
+    options.machine.check()
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+               TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(f"{experiment.algorithm}: reading data", total=experiment.rounds)
+
+        def show(row: Row) -> None:
+            accuracy = f"  accuracy {row['accuracy']:.1f} %" if "accuracy" in row else ""
+            text = f"{experiment.algorithm}: training loss {row['train_loss']:.3f}{accuracy}"
+            progress.update(task, completed=row["round"], description=text)
+
+        result = run(experiment, options.machine, out, resume=resume, on_row=show)
+    if not result.finished:
+        console.print(
+            f"stopped after round {result.rounds} of {experiment.rounds}; "
+            f"go on with: fedadavr run --resume {result.run_dir}", soft_wrap=True,
+        )  # fmt: skip
+    if options.json:
+        print(json_format.dumps(asdict(result)))
+    else:
+        print(
+            f"{experiment.algorithm} on {experiment.dataset} {experiment.partition}, seed "
+            f"{experiment.seed}: accuracy {result.final_accuracy:.1f} %, loss "
+            f"{result.final_loss:.3f} (mean of the last {experiment.average_last} of "
+            f"{result.rounds} rounds), {result.seconds:.1f} s, in {result.run_dir}"
+        )
+
+
+def resumed_settings(saved: Experiment, typed: Experiment) -> Experiment:
+    """A run goes on with its own settings; only its length can be changed."""
+    changed = {
+        name: value
+        for name, value in asdict(typed).items()
+        if value != asdict(Experiment())[name] and value != asdict(saved)[name]
+    }
+    rounds = changed.pop("rounds", None)
+    if changed:
+        raise ValueError(
+            f"--resume goes on with the run's settings: {flag(next(iter(changed)))} cannot change"
+        )
+    return replace(saved, rounds=rounds) if rounds else saved

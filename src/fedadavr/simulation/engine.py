@@ -1,0 +1,253 @@
+"""One round after the other: sample, train, step, evaluate.
+
+The evaluation of a round overlaps the training of the next, since both only read its model. Every
+random draw is keyed by (seed, round, purpose, client), so nothing depends on the order in which
+work is done, and a run that is continued draws what it would have drawn.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from fedadavr.algorithms import Algorithm, Rejected, Update
+from fedadavr.clients import Recipe
+from fedadavr.data import Federation
+from fedadavr.simulation.crew import Alone, Crew, Desk, Done, Evaluate, Train, Worker
+from fedadavr.vector import Vector
+
+CHUNK = 500  # examples evaluated at once; fixed, so that the sums do not depend on the workers
+SAMPLE, EVALUATE, CAP = 1, 2, 4  # purposes of random draws; a client's training has 3
+
+
+class Diverged(ValueError):
+    """Training has left the finite numbers; the message says where, and what to try."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a round's training tells."""
+
+    round: int
+    loss: float
+    clients: list[int]
+    seconds_training: float
+    seconds_server: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a round's evaluation tells: over all examples, and client by client."""
+
+    round: int
+    accuracy: float  # percent
+    loss: float
+    client_accuracy: list[float]
+    seconds: float
+
+
+class Engine:
+    """Runs an algorithm on a federation.
+
+    Parameters
+    ----------
+    server : the algorithm
+    module : the model; its initial weights are the first model's
+    federation : the data
+    recipe : how clients train
+    w, round : where to start, if not at the beginning
+    """
+
+    def __init__(
+        self,
+        server: Algorithm,
+        module: nn.Module,
+        federation: Federation,
+        recipe: Recipe,
+        *,
+        seed: int,
+        clients_per_round: int,
+        evaluate_clients: int | None = None,
+        evaluate_examples: int | None = None,
+        workers: int = 1,
+        device: str = "cpu",
+        w: Vector | None = None,
+        round: int = 0,
+    ) -> None:
+        self.server, self.federation, self.recipe, self.seed = server, federation, recipe, seed
+        self.clients_per_round = clients_per_round
+        self.evaluate_clients = evaluate_clients
+        self.evaluate_examples = evaluate_examples
+        self.round = round
+        parameters = [p.detach().reshape(-1) for p in module.parameters()]
+        first = torch.cat(parameters) if w is None else torch.from_numpy(w)
+        self._models = torch.stack([first, first])
+        self._desk: Desk | None = None
+        self._training: list[int] = []
+        self._evaluating: tuple[int, list[Any], int] | None = None
+        self._waiting: dict[type, list[Done]] = {Train: [], Evaluate: []}
+        worker = Worker(module, federation, recipe, seed, device)
+        self._crew: Alone | Crew = Alone(worker) if workers == 1 else Crew(worker, workers)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._crew.close()
+
+    @property
+    def w(self) -> Vector:
+        """The model after the last round."""
+        return self._models[self.round % 2].numpy()
+
+    # --- training ---
+
+    def cohort(self, round: int) -> list[int]:
+        """The clients of a round."""
+        everyone = round == 1 and self.server.needs.everyone_first
+        if everyone:
+            return list(range(self.federation.clients))
+        rng = np.random.default_rng([self.seed, round, SAMPLE])
+        return rng.choice(self.federation.clients, self.clients_per_round, replace=False).tolist()
+
+    def begin_training(self) -> None:
+        """Hand the next round's training to the workers."""
+        if self._training:
+            return
+        round = self.round + 1
+        cohort = self.cohort(round)
+        needs = self.server.needs
+        self._sit_down(len(cohort), needs.correction)
+        assert self._desk is not None
+        parts = self.federation.train_parts
+        cohort.sort(key=lambda client: (-len(parts[client]), client))  # the longest first
+        for place, client in enumerate(cohort):
+            if self._desk.corrections is not None:
+                correction = self.server.correction(str(client))
+                self._desk.corrections[place] = torch.from_numpy(correction)
+            job = Train(round, client, self.round % 2, place, self.server.client_lr)
+            self._crew.submit(job)
+        self._training = cohort
+
+    def finish_training(self) -> Trained:
+        """Wait for the round's replies and step."""
+        self.begin_training()
+        assert self._desk is not None
+        replies, cohort, parts = self._desk.replies, self._training, self.federation.train_parts
+        done = sorted(self._take(Train, len(cohort)), key=lambda d: d.job.place)  # type: ignore[union-attr]
+        losses = [loss for (loss, _) in (d.result for d in done)]
+        self._training = []
+        round = self.round + 1
+        for client, loss in zip(cohort, losses, strict=True):
+            if not np.isfinite(loss):
+                raise self._diverged(round, str(client), f"its training loss is {loss}")
+        updates = [
+            Update(str(client), replies[d.job.place].numpy(), len(parts[client]), d.result[1])  # type: ignore[union-attr]
+            for client, d in zip(cohort, done, strict=True)
+        ]
+        began = time.perf_counter()
+        try:
+            self.server.step(self.w, updates, out=self._models[round % 2].numpy())
+        except Rejected as error:
+            name, why = next(iter(error.reasons.items()))
+            raise self._diverged(round, name, why) from None
+        self.round = round
+        sizes = [len(parts[client]) for client in cohort]
+        return Trained(
+            round,
+            float(np.average(losses, weights=sizes)),
+            sorted(cohort),
+            sum(d.seconds for d in done),
+            time.perf_counter() - began,
+        )
+
+    def _diverged(self, round: int, client: str, why: str) -> Diverged:
+        lr, server_lr = self.server.client_lr, self.server.stepper.lr
+        return Diverged(
+            f"round {round}: client {client} diverged, {why}: "
+            f"try a smaller client-lr than {lr:g} or a smaller server-lr than {server_lr:g}"
+        )
+
+    def _sit_down(self, places: int, corrections: bool) -> None:
+        """Have room for a cohort's replies, in memory that the workers share."""
+        if self._desk is None or len(self._desk.replies) < places:
+            size = self._models.shape[1]
+            self._desk = Desk(
+                self._models,
+                torch.zeros(places, size),
+                torch.zeros(places, size) if corrections else None,
+            )
+            self._crew.use(self._desk)
+
+    # --- evaluation ---
+
+    def begin_evaluation(self) -> None:
+        """Hand the evaluation of the model as it is now to the workers."""
+        assert self._evaluating is None
+        self._sit_down(1, self.server.needs.correction)
+        indices, lengths = self._test_indices()
+        chunks = [indices[i : i + CHUNK] for i in range(0, len(indices), CHUNK)]
+        for number, chunk in enumerate(chunks):
+            self._crew.submit(Evaluate(self.round, self.round % 2, number, chunk))
+        self._evaluating = (self.round, lengths, len(chunks))
+
+    def finish_evaluation(self) -> Evaluation:
+        """Wait for the evaluation under way."""
+        assert self._evaluating is not None
+        round, lengths, chunks = self._evaluating
+        done = sorted(self._take(Evaluate, chunks), key=lambda d: d.job.chunk)  # type: ignore[union-attr]
+        self._evaluating = None
+        losses = np.concatenate([d.result[0] for d in done]).astype(np.float64)
+        hits = np.concatenate([d.result[1] for d in done]).astype(np.float64)
+        loss = float(losses.mean())
+        if not np.isfinite(loss):
+            raise Diverged(
+                f"round {round}: the model's evaluation loss is {loss}: try a smaller server-lr "
+                f"than {self.server.stepper.lr:g}, or a smaller client-lr"
+            )
+        ends = np.cumsum([0, *lengths])
+        clients = [100 * float(hits[lo:hi].mean()) for lo, hi in pairwise(ends) if hi > lo]
+        seconds = sum(d.seconds for d in done)
+        return Evaluation(round, 100 * float(hits.mean()), loss, clients, seconds)
+
+    def _test_indices(self) -> tuple[npt.NDArray[np.int64], list[int]]:
+        """The test examples of this round, and how many of them each client has."""
+        parts = self.federation.test_parts
+        chosen = list(range(len(parts)))
+        held_out = self.federation.held_out
+        if self.evaluate_clients is not None and self.evaluate_clients < len(parts):
+            rng = np.random.default_rng([self.seed, self.round, EVALUATE])
+            chosen = sorted(rng.choice(len(parts), self.evaluate_clients, replace=False).tolist())
+        indices = np.concatenate([parts[client] for client in chosen])
+        owners = np.repeat(np.arange(len(chosen)), [len(parts[client]) for client in chosen])
+        if self.evaluate_examples is not None and self.evaluate_examples < len(indices):
+            # Held-out clients are the same in every round and run, and so are their examples.
+            key = [0, CAP] if held_out else [self.seed, self.round, CAP]
+            few = np.random.default_rng(key).choice(
+                len(indices), self.evaluate_examples, replace=False
+            )
+            few.sort()
+            indices, owners = indices[few], owners[few]
+        return indices, np.bincount(owners, minlength=len(chosen)).tolist()
+
+    def _take(self, kind: type, number: int) -> list[Done]:
+        """The results of one kind of jobs; the others' are kept until they are asked for."""
+        waiting = self._waiting
+        while len(waiting[kind]) < number:
+            done = self._crew.take()
+            waiting[type(done.job)].append(done)
+        taken, waiting[kind] = waiting[kind], []
+        return taken
