@@ -17,7 +17,9 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: setup
-	$(BIN)/fedadavr quadratic
+	$(BIN)/fedadavr compare --dataset mnist-5k --partition lq-1 --clients-per-round 5 --seeds 42 43 44 \
+		--workers 2 --evaluate-every 5 --target 60 --algorithms fedavg fedvarp \
+		fedadavr-novr:server-lr=0.005 fedadavr:server-lr=0.005 fedadavr-quant:codec=int4,server-lr=0.005
 
 test: setup
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow'

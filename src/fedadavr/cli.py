@@ -13,6 +13,10 @@ from fedadavr.naming import unknown
 
 COMMANDS = {
     "run": ("fedadavr.experiments.run_command:main", "train one model"),
+    "compare": (
+        "fedadavr.experiments.compare:main",
+        "several algorithms and seeds, with error bars",
+    ),
     "quadratic": (
         "fedadavr.experiments.quadratic:main",
         "every algorithm where the answer is known",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -81,8 +82,9 @@ def datasets() -> list[str]:
     return list(_LOADERS)
 
 
+@functools.lru_cache(maxsize=2)
 def load(name: str) -> Dataset:
-    """The data set of that name."""
+    """The data set of that name; the last ones are kept, for the next run in this process."""
     return find("data set", name, _LOADERS)()
 
 
