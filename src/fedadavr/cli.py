@@ -17,10 +17,13 @@ COMMANDS = {
         "fedadavr.experiments.compare:main",
         "several algorithms and seeds, with error bars",
     ),
+    "data list": ("fedadavr.data.commands:list_datasets", "which data sets are at hand, and where"),
+    "data show": ("fedadavr.data.commands:show", "draw who holds what"),
     "quadratic": (
         "fedadavr.experiments.quadratic:main",
         "every algorithm where the answer is known",
     ),
+    "bench round": ("fedadavr.bench.round:main", "time one round of training and evaluation"),
     "bench server": ("fedadavr.bench.server:main", "time one server step"),
 }
 
