@@ -67,7 +67,7 @@ def ms(federation: Federation, rounds: int) -> float:
     module = Model()
     model = PyTorchModel(
         module,
-        lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.9),
+        lambda parameters, lr: torch.optim.SGD(parameters, lr=lr, momentum=0.9),
         torch.optim.SGD(module.parameters(), lr=1.0),
     )
     backend = SimulatedBackend(

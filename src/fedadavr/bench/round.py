@@ -32,6 +32,7 @@ from fedadavr.simulation import Engine
 EXPERIMENT = Experiment(dataset="mnist", partition="iid", algorithm="fedavg")
 TRAIN, EVALUATE = 5, 250
 PEERS = ("flower", "pfl")
+ROUNDS = 5  # timed at once
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,16 @@ class Ours:
     def rounds(self, number: int) -> None:
         """Rounds as a run makes them: the next training is under way while one evaluates."""
         engine = self.engine
-        for _ in range(number):
+        for left in reversed(range(number)):
             engine.finish_training()
-            engine.begin_training()
+            if left:
+                engine.begin_training()
             if self.evaluating:
                 engine.finish_evaluation()
             engine.begin_evaluation()
             self.evaluating = True
+        engine.finish_evaluation()  # nothing is under way while the others are timed
+        self.evaluating = False
 
 
 class OldLeNet5(nn.Module):
@@ -137,7 +141,7 @@ def main(peers: str = "", json: bool = False, repeats: int = 5) -> None:
     Args:
         peers: Also time others, if they are installed: flower,pfl
         json: Print the rows as JSON.
-        repeats: How many times three rounds of each are timed, in turn.
+        repeats: How many times five rounds of each are timed, in turn.
     """
     wanted = [peer for peer in peers.split(",") if peer]
     for peer in wanted:
@@ -189,11 +193,8 @@ def _ours_and_plain(federation: Federation, repeats: int, console: Console) -> l
         for _ in range(repeats):
             for key, work in works.items():
                 began = time.perf_counter()
-                work(3)
-                seconds[key].append((time.perf_counter() - began) / 3)
-                if key == ("ours", 2):
-                    two.engine.finish_evaluation()  # idle while the others are timed
-                    two.evaluating = False
+                work(ROUNDS)
+                seconds[key].append((time.perf_counter() - began) / ROUNDS)
     one.engine.__exit__(None, None, None)
     two.engine.__exit__(None, None, None)
     return [Row(name, n, statistics.median(s) * 1000) for (name, n), s in seconds.items()]

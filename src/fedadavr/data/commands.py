@@ -48,7 +48,7 @@ def show(
     out = out or Path(f"{dataset}-{partition}.png")
     title = f"{dataset} {partition}: {federation.clients} clients, seed {seed}"
     draw(counts, title, out)
-    about = "held-out clients" if federation.held_out else "their test shares"
+    about = "held-out clients" if federation.held_out else "test shares of the same clients"
     Console().print(
         f"{title}\n"
         f"examples a client: {sizes.min()} to {sizes.max()}, median {np.median(sizes):.0f}, "

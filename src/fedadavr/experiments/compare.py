@@ -246,7 +246,7 @@ def draw(contestants: list[Contestant], title: str, path: Path) -> None:
                           color=line.get_color(), alpha=0.15, linewidth=0)  # fmt: skip
     axes.set(xlabel="round", ylabel="accuracy, %", title=title, ylim=(0, 100))
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower right", fontsize=9)
+    axes.legend(loc="upper left", fontsize=9)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
