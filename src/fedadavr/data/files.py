@@ -40,9 +40,7 @@ def read_cifar(path: Path, records: int = 10_000) -> tuple[Bytes, Bytes]:
     """A file of CIFAR-10's binary version: a label byte, then 3,072 of pixels, each image."""
     raw = np.fromfile(path, np.uint8)
     if raw.size != records * 3073:
-        raise ValueError(
-            f"{path} has {raw.size} bytes, it should have {records * 3073}: get it again"
-        )
+        raise ValueError(f"{path} has {raw.size} bytes, not {records * 3073}: get it again")
     rows = raw.reshape(records, 3073)
     if rows[:, 0].max() > 9:
         raise ValueError(

@@ -39,8 +39,12 @@ class RunFolder:
                 "or choose another --out"
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        write_whole(self.path / CONFIG, experiment.to_toml().encode())
+        self.write_config(experiment)
         self._metrics = (self.path / METRICS).open("w")
+
+    def write_config(self, experiment: Experiment) -> None:
+        """Note the settings; a run that goes on may have been given more rounds."""
+        write_whole(self.path / CONFIG, experiment.to_toml().encode())
 
     def experiment(self) -> Experiment:
         """The settings of the run that is here."""

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 
 from fedadavr.clients import Recipe, layout_of
 from fedadavr.data import Federation, federate, load
-from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.experiment import Experiment, load_file
 from fedadavr.experiments.folder import RunFolder
 from fedadavr.models import build
 from fedadavr.simulation import Engine, Evaluation
@@ -97,6 +98,7 @@ def run(
     folder = RunFolder(out or default_folder(experiment))
     if resume:
         w, about = folder.restore(server)
+        folder.write_config(experiment)
         done = int(about.get("round", 0))
         pending: Row | None = about.get("pending")
         rows = folder.rewind(done, unwritten=1 if pending else 0)
@@ -140,6 +142,7 @@ def run(
             evaluate_clients=experiment.evaluate_clients,
             evaluate_examples=experiment.evaluate_examples,
             workers=machine.workers, device=device, w=w, round=done,
+            prepare=partial(load_file, experiment.load) if experiment.load else None,
         ) as engine:  # fmt: skip
             if pending is not None:
                 engine.begin_evaluation()

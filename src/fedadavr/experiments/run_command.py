@@ -73,4 +73,7 @@ def resumed_settings(saved: Experiment, typed: Experiment) -> Experiment:
         raise ValueError(
             f"--resume goes on with the run's settings: {flag(next(iter(changed)))} cannot change"
         )
-    return replace(saved, rounds=rounds) if rounds else saved
+    if not rounds:
+        return saved
+    was_default = saved.average_last == replace(saved, average_last=None).resolved().average_last
+    return replace(saved, rounds=rounds, average_last=None if was_default else saved.average_last)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -127,24 +129,21 @@ class Alone:
 class Crew:
     """Several persistent processes, spawned (not forked), that share the data and the desk."""
 
-    def __init__(self, worker: Worker, number: int) -> None:
+    def __init__(self, worker: Worker, number: int, prepare: Callable[[], None] | None) -> None:
         context = mp.get_context("spawn")
         self._jobs: Any = context.SimpleQueue()
         self._results: Any = context.SimpleQueue()
         self._lines = []
         self._processes = []
-        # The parameters are views into one vector, which pickling would tear apart: send the
-        # module's shape, and each process lays it out anew.
         for _ in range(number):
             here, there = context.Pipe()
             process = context.Process(
-                target=_work,
-                args=(there, self._jobs, self._results, worker.module, worker.federation,
-                      worker.recipe, worker.seed),
-                daemon=True,
-            )  # fmt: skip
+                target=_work, args=(prepare, there, self._jobs, self._results), daemon=True
+            )
             process.start()
             there.close()
+            # Not as arguments: a class of the user's own can be unpickled only after `prepare`.
+            here.send((worker.module, worker.federation, worker.recipe, worker.seed))
             self._lines.append(here)
             self._processes.append(process)
 
@@ -184,16 +183,14 @@ class Crew:
             process.join()
 
 
-def _work(
-    line: Any, jobs: Any, results: Any, module: nn.Module, federation: Federation,
-    recipe: Recipe, seed: int,
-) -> None:  # fmt: skip
+def _work(prepare: Callable[[], None] | None, line: Any, jobs: Any, results: Any) -> None:
     """A worker process's life."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     torch.set_num_threads(1)
     try:
+        if prepare is not None:
+            prepare()
+        module, federation, recipe, seed = line.recv()
         worker = Worker(module, federation, recipe, seed, "cpu")
         desk: Any = None
         while True:

@@ -8,6 +8,7 @@ work is done, and a run that is continued draws what it would have drawn.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from types import TracebackType
@@ -63,6 +64,7 @@ class Engine:
     module : the model; its initial weights are the first model's
     federation : the data
     recipe : how clients train
+    prepare : called in each worker process before anything else, to import the user's own code
     w, round : where to start, if not at the beginning
     """
 
@@ -79,6 +81,7 @@ class Engine:
         evaluate_examples: int | None = None,
         workers: int = 1,
         device: str = "cpu",
+        prepare: Callable[[], None] | None = None,
         w: Vector | None = None,
         round: int = 0,
     ) -> None:
@@ -95,7 +98,7 @@ class Engine:
         self._evaluating: tuple[int, list[Any], int] | None = None
         self._waiting: dict[type, list[Done]] = {Train: [], Evaluate: []}
         worker = Worker(module, federation, recipe, seed, device)
-        self._crew: Alone | Crew = Alone(worker) if workers == 1 else Crew(worker, workers)
+        self._crew: Alone | Crew = Alone(worker) if workers == 1 else Crew(worker, workers, prepare)
 
     def __enter__(self) -> Engine:
         return self

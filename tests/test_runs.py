@@ -1,0 +1,213 @@
+"""Runs: the same bits with any workers, after a kill, after Ctrl-C; and each algorithm learns."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from fedadavr import algorithms
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.folder import RunFolder
+from fedadavr.experiments.run import Machine, run
+from fedadavr.simulation import Diverged
+
+ROOT = Path(__file__).parent.parent
+
+
+def small(mine: str, **settings: Any) -> Experiment:
+    """A run of a second on the data of docs/your-own.md."""
+    given: dict[str, Any] = {
+        "dataset": "blobs", "model": "mlp", "partition": "lq-1", "clients": 20, "rounds": 12,
+        "clients_per_round": 4, "load": mine, "client_lr": 0.05, "seed": 7, "evaluate_clients": 10,
+    }  # fmt: skip
+    return Experiment(**(given | settings))
+
+
+def outcome(path: Path) -> Any:
+    """Everything that a run is, but for the times."""
+    tensors = {name: x.tobytes() for name, x in load_file(path / "checkpoint.safetensors").items()}
+    rows = [
+        {key: value for key, value in row.items() if "seconds" not in key and key != "elapsed"}
+        for row in RunFolder(path).rows()
+    ]
+    return tensors, rows
+
+
+@pytest.mark.parametrize("name", ["fedadavr", "scaffold", "mifa", "fedprox"])
+def test_any_number_of_workers_gives_the_same_bits(name: str, mine: str, tmp_path: Path) -> None:
+    """Promise 5: model, memory, losses and accuracies."""
+    results = []
+    for workers in (1, 2, 3):
+        out = tmp_path / str(workers)
+        run(small(mine, algorithm=name), Machine(workers=workers), out)
+        results.append(outcome(out))
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("name", ["fedadavr", "scaffold", "cluster-fedvarp", "fedyogi"])
+@pytest.mark.parametrize("codec", [None, "int4"])
+def test_a_run_in_two_parts_is_the_same_run(
+    name: str, codec: str | None, mine: str, tmp_path: Path
+) -> None:
+    """Stopping after round 5 and going on, with checkpoints every other round."""
+    if codec and name == "fedyogi":
+        codec = None
+    whole = small(mine, algorithm=name, codec=codec, evaluate_every=3, average_last=2)
+    run(whole, Machine(), tmp_path / "whole")
+
+    def stop(row: dict[str, Any]) -> None:
+        if row["round"] == 5:
+            signal.raise_signal(signal.SIGINT)
+
+    result = run(whole, Machine(checkpoint_every=2), tmp_path / "parts", on_row=stop)
+    assert not result.finished
+    assert result.rounds < 12
+    run(whole, Machine(), tmp_path / "parts", resume=True)
+    assert outcome(tmp_path / "parts") == outcome(tmp_path / "whole")
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-c", "from fedadavr.cli import main; main()", *words]
+
+
+def test_kill_9_at_any_moment_loses_nothing(mine: str, tmp_path: Path) -> None:
+    """Promise 2, with real kills at random rounds: the same bits, and each round's line once."""
+    rounds = 60
+    settings = ["--load", mine, "--dataset", "blobs", "--model", "mlp", "--clients", "20",
+                "--rounds", str(rounds), "--clients-per-round", "4", "--seed", "7"]  # fmt: skip
+    subprocess.run(
+        command("run", *settings, "--out", str(tmp_path / "whole")), check=True, capture_output=True
+    )
+    out = tmp_path / "killed"
+    rng = random.Random(int(os.environ.get("PYTEST_RANDOM", "0")) or time.time_ns())
+    words = command("run", *settings, "--out", str(out), "--checkpoint-every", "7")
+    kills, deadline = 0, time.monotonic() + 120
+    while kills < 3 and time.monotonic() < deadline:
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        have = len(RunFolder(out).rows()) if (out / "metrics.jsonl").exists() else 0
+        moment = have + rng.randint(1, 12)
+        while process.poll() is None and time.monotonic() < deadline:
+            if (out / "metrics.jsonl").exists() and len(RunFolder(out).rows()) >= moment:
+                process.kill()
+                kills += 1
+                break
+            time.sleep(0.001)
+        process.wait()
+        words = command("run", "--resume", str(out), "--checkpoint-every", "7")
+    assert kills == 3
+    subprocess.run(words, check=True, capture_output=True)
+    assert [row["round"] for row in RunFolder(out).rows()] == list(range(1, rounds + 1))
+    assert outcome(out) == outcome(tmp_path / "whole")
+
+
+def test_a_torn_last_line_is_written_again(mine: str, tmp_path: Path) -> None:
+    """A crash in the middle of a line costs nothing."""
+    experiment = small(mine)
+    run(experiment, Machine(), tmp_path / "whole")
+    run(experiment, Machine(checkpoint_every=5), tmp_path / "torn")
+    path = tmp_path / "torn" / "metrics.jsonl"
+    path.write_text(path.read_text()[:-20])
+    run(experiment, Machine(), tmp_path / "torn", resume=True)
+    assert outcome(tmp_path / "torn") == outcome(tmp_path / "whole")
+
+
+def test_a_damaged_checkpoint_is_named(mine: str, tmp_path: Path) -> None:
+    """One sentence with the file's name, no traceback from below."""
+    run(small(mine), Machine(), tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"checkpoint\.safetensors is damaged"):
+        run(small(mine), Machine(), tmp_path / "run", resume=True)
+
+
+def test_a_diverging_run_says_where_and_what_to_do(mine: str, tmp_path: Path) -> None:
+    """The round, the client and a hint."""
+    message = r"round \d+: client \d+ diverged, .*try a smaller client-lr than 1e\+20"
+    with pytest.raises(Diverged, match=message):
+        run(small(mine, client_lr=1e20, algorithm="fedavg"), Machine(), tmp_path / "run")
+
+
+def test_evaluation_is_weighted_by_examples(mine: str, tmp_path: Path) -> None:
+    """The accuracy is that over all examples of the evaluated clients; theirs are kept."""
+    experiment = small(mine, partition="dirichlet", rounds=2, evaluate_clients=20)
+    run(experiment, Machine(), tmp_path / "run")
+    row = RunFolder(tmp_path / "run").rows()[-1]
+    from fedadavr.experiments.run import make_federation
+
+    sizes = [len(part) for part in make_federation(experiment.resolved()).test_parts if len(part)]
+    assert len(row["client_accuracy"]) == len(sizes)
+    assert row["accuracy"] == pytest.approx(
+        np.average(row["client_accuracy"], weights=sizes), abs=0.01
+    )
+
+
+def test_evaluate_examples_caps_the_work(mine: str, tmp_path: Path) -> None:
+    """At most so many examples are looked at."""
+    run(small(mine, evaluate_examples=37, rounds=1), Machine(), tmp_path / "run")
+    row = RunFolder(tmp_path / "run").rows()[0]
+    assert round(row["accuracy"] * 37 / 100, 6) % 1 == 0
+
+
+def test_tensorboard_events_are_written(mine: str, tmp_path: Path) -> None:
+    """With --tensorboard there is an event file."""
+    run(small(mine, rounds=2), Machine(tensorboard=True), tmp_path / "run")
+    assert list((tmp_path / "run").glob("events.out.tfevents.*"))
+
+
+def test_no_pickle_in_a_checkpoint(mine: str, tmp_path: Path) -> None:
+    """The file is safetensors with JSON in its header, and nothing executable."""
+    run(small(mine, codec="int8"), Machine(), tmp_path / "run")
+    raw = (tmp_path / "run" / "checkpoint.safetensors").read_bytes()
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    about = json.loads(header["__metadata__"]["fedadavr"])
+    assert about["round"] == 12
+    assert len(about["clients"]) == header["records"]["shape"][0]
+
+
+RATES: dict[str, dict[str, Any]] = {
+    "fedadagrad": {"server_lr": 0.03},
+    "fedadam": {"server_lr": 0.01},
+    "fedyogi": {"server_lr": 0.01},
+    "cluster-fedvarp": {"clusters": 3},
+}
+
+
+@pytest.mark.parametrize("name", [n for n in algorithms() if not n.startswith("half")])
+def test_each_algorithm_learns_mnist(name: str, tmp_path: Path) -> None:
+    """Fifteen rounds of mnist-5k, at a rate that suits it: far better than chance (10 %)."""
+    experiment = Experiment(
+        dataset="mnist-5k", partition="iid", clients=20, rounds=15, local_epochs=1, seed=1,
+        algorithm=name, client_lr=0.02, evaluate_every=100, average_last=2, **RATES.get(name, {}),
+    )  # fmt: skip
+    result = run(experiment, Machine(checkpoint_every=0), tmp_path / "run")
+    assert result.final_accuracy > 60
+
+
+def test_the_program_of_the_guide_runs(mine: str) -> None:
+    """docs/your-own.md, its last example."""
+    text = (ROOT / "docs" / "your-own.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[-1]
+    from fedadavr.data import federate, load
+    from fedadavr.experiments.experiment import load_file
+    from fedadavr.models import build
+
+    load_file(mine)
+    data = load("blobs")
+    dealt = federate(data, "lq-1", 20, seed=0)
+    known = {
+        "train": data.train, "test": data.test, "module": build("mlp", 4, 0),
+        "train_parts": dealt.train_parts, "test_parts": dealt.test_parts,
+    }  # fmt: skip
+    exec(code, known)
