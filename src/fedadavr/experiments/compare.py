@@ -204,17 +204,22 @@ def summary(contestants: list[Contestant], target: float | None) -> list[dict[st
 def show(lines: list[dict[str, Any]], title: str, target: float | None, console: Console) -> None:
     """The summary as a table."""
     best = max(line["accuracy"] for line in lines)
-    table = Table(title=title, title_justify="left")
-    table.add_column("algorithm", no_wrap=True)
-    columns = ["accuracy %", *([f"to {target:g} %"] if target is not None else []), "s/run", "MB"]
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
+    header = ["algorithm", "accuracy %"]
+    header += [f"to {target:g} %"] if target is not None else []
+    header += ["s/run", "MB"]
+    rows = []
     for line in lines:
         cells = [line["algorithm"], f"{line['accuracy']:.1f} ± {line['deviation']:.1f}"]
         if target is not None:
             cells.append(reached(line["rounds_to_target"]))
-        cells += [f"{line['seconds']:.0f}", f"{line['memory_bytes'] / 1e6:.1f}"]
-        table.add_row(*cells, style="bold" if line["accuracy"] == best else "")
+        rows.append([*cells, f"{line['seconds']:.0f}", f"{line['memory_bytes'] / 1e6:.1f}"])
+    table = Table(title=title, title_justify="left")
+    table.add_column("algorithm", overflow="fold")
+    for k, column in enumerate(header[1:], 1):
+        width = max(len(row[k]) for row in [header, *rows])
+        table.add_column(column, justify="right", min_width=width)
+    for line, row in zip(lines, rows, strict=True):
+        table.add_row(*row, style="bold" if line["accuracy"] == best else "")
     console.print(table)
 
 
