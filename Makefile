@@ -22,7 +22,7 @@ demo: setup
 		fedadavr-novr:server-lr=0.005 fedadavr:server-lr=0.005 fedadavr-quant:codec=int4,server-lr=0.005
 
 test: setup
-	$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+	$(BIN)/python -m pytest -q -n 2
 
 crosscheck: setup  # the optimizers against optax, which brings jax (some 600 MB)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[crosscheck]'

@@ -131,17 +131,24 @@ class Server:
         elif self.anonymous:
             self.anonymous -= 1
 
-    def join(self, client: str) -> None:
-        if client not in self.n and client not in self.waiting:
+    def join(self, client: str, size: int | None = None) -> None:
+        if client in self.n:
+            return
+        if client not in self.waiting:
             self.place(client)
-            self.waiting[client] = None
+        self.waiting[client] = size or self.waiting.get(client)
 
     def forget(self, client: str) -> None:
+        if client in self.left:
+            self.left.remove(client)
+            return
         self.anonymous += 1
         for names in (self.y, self.n, self.waiting):
             names.pop(client, None)
 
     def leave(self, client: str) -> None:
+        if client in self.left:
+            return
         if client not in self.n and client not in self.waiting:
             self.anonymous -= 1
         for names in (self.y, self.n, self.waiting):

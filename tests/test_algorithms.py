@@ -58,8 +58,9 @@ def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) 
         population = draw(st.sampled_from([None, 3, 12, "sizes"]))
         if population == "sizes":
             population = {c: 1 + 3 * k for k, c in enumerate(CLIENTS[:5])}
-        if name == "cluster-fedvarp":
-            population = None
+        if name == "cluster-fedvarp":  # there it names clients, whose clusters are then counted
+            names = CLIENTS if "clusters" in extra and isinstance(extra["clusters"], int) else None
+            population = draw(st.sampled_from([None, dict.fromkeys(names, 1)])) if names else None
         default = "fp16" if name == "fedadavr-quant" else "fp32"
         codecs = [default, "fp16", "int8", "int4"]
         memory = {"codec": draw(st.sampled_from(codecs)), "population": population}
@@ -69,6 +70,8 @@ def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) 
         settings_["trust_ratio"] = draw(st.sampled_from(["tensor", "global"]))
     server = algorithm(name, layout, **settings_, **memory)
     ref = reference_server(name, layout, server, **memory)
+    if name == "cluster-fedvarp" and memory["population"]:
+        extra = {"clusters": {c: server.record_of(c) for c in CLIENTS}}
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     w = rng.normal(size=layout.size).astype(np.float32)
     for _ in range(draw(st.integers(1, 6))):
@@ -113,8 +116,13 @@ def come_and_go(draw: Callable[..., Any], server: Any, ref: reference.Server) ->
         draw(st.sampled_from(["", "", "join", "forget", "leave"])),
         draw(st.sampled_from(CLIENTS)),
     )
-    known = client in ref.n or client in ref.waiting
-    if act == "join" or (act == "forget" and known) or (act == "leave" and known):
+    if act == "join":
+        size = draw(st.sampled_from([None, 7]))
+        server.memory.join(client, size)
+        ref.join(client, size)
+        return
+    known = client in ref.n or client in ref.waiting or client in ref.left
+    if act and (known or (act == "leave" and ref.anonymous)):
         getattr(server.memory, act)(client)
         getattr(ref, act)(client)
 

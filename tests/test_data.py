@@ -166,6 +166,7 @@ def test_idx_files_are_read(tmp_path: Path) -> None:
         (gzip.compress(idx((2, 3), kind=13)), "not an IDX file of bytes"),
         (gzip.compress(b"\0\0\x08\x03\0"), "its header needs 16 bytes, it has 5"),
     ],
+    ids=["truncated", "not gzip", "a byte short", "a byte long", "not bytes", "no header"],
 )
 def test_damaged_idx_files_are_named(tmp_path: Path, data: bytes, message: str) -> None:
     """The file's name and what is wrong with it."""

@@ -105,15 +105,65 @@ def test_promise_3_a_rejected_update_changes_nothing(name: str, case: str) -> No
     change, message = BAD[case]
     bad: dict[str, Any] = {"client": "z", "weights": good[2].weights, "examples": 5, "steps": 3}
     bad |= change(good[2])
-    before, w_before = snapshot(server), w.copy()
+    before, w_before, other = snapshot(server), w.copy(), copy.deepcopy(server)
     with pytest.raises(Rejected, match=message) as caught:
         server.step(w, [*good[:2], Update(**bad)], out=w)
     assert list(caught.value.reasons) == [str(bad["client"])]
     assert snapshot(server) == before
     np.testing.assert_array_equal(w, w_before)
     # The rest of the round goes on as if the bad reply had never come.
-    other = copy.deepcopy(server)
     np.testing.assert_array_equal(server.step(w, good[:2]), other.step(w, good[:2]))
+
+
+@pytest.mark.parametrize("population", [None, 5, {"a": 3, "z": 9}])
+def test_a_direction_that_fails_changes_nothing(
+    population: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody's own algorithm has a mistake in it: the population is as it was."""
+    server = algorithm("fedadavr", LAYOUT, population=population)
+    w = server.step(LAYOUT.zeros(), some_updates(LAYOUT.zeros(), "ab"))
+    assert server.memory is not None
+    server.memory.leave("b")
+    before = snapshot(server)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(server), "direction", lambda self, cohort: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            server.step(w, some_updates(w, "abyz"))
+    assert snapshot(server) == before
+    server.step(w, some_updates(w, "abyz"))
+
+
+def test_an_out_that_cannot_be_written_is_refused() -> None:
+    """Read-only or strided: one sentence, and nothing has changed."""
+    server, w = algorithm("fedadavr", LAYOUT), LAYOUT.zeros()
+    before = snapshot(server)
+    frozen = w.copy()
+    frozen.flags.writeable = False
+    for out in (frozen, np.zeros(2 * w.size, np.float32)[::2]):
+        with pytest.raises(ValueError, match="out must be contiguous and writable"):
+            server.step(w, some_updates(w), out=out)
+    assert snapshot(server) == before
+    np.testing.assert_array_equal(  # as a model, both are fine
+        server.step(frozen, some_updates(w)), algorithm("fedadavr", LAYOUT).step(w, some_updates(w))
+    )
+
+
+def test_leaving_twice_is_leaving_once() -> None:
+    """And a client that has left can be forgotten, so that no name is kept for ever."""
+    server = algorithm("fedadavr", LAYOUT, population=10)
+    server.step(LAYOUT.zeros(), some_updates(LAYOUT.zeros(), "abc"))
+    memory = server.memory
+    assert memory is not None
+    for client in ("a", "a", "unseen", "unseen"):
+        memory.leave(client)
+    assert memory.count == 8
+    memory.forget("a")
+    assert memory.count == 8
+    assert "a" not in str(memory.state_dict()["population"]["left"])
+    with pytest.raises(ValueError, match="client 'nobody' is not in the population"):
+        memory.forget("nobody")
+    with pytest.raises(ValueError, match="join: client 'x': the number of examples"):
+        memory.join("x", -5)
 
 
 def test_a_client_of_no_cluster_is_rejected() -> None:
@@ -186,7 +236,7 @@ def test_a_population_too_small_grows_with_a_warning(caplog: pytest.LogCaptureFi
     assert "it grows to 3" in caplog.text
 
 
-@pytest.mark.parametrize("population", [0, -5, 2.5, True, {"a": 0}, {"a": 1.5}])
+@pytest.mark.parametrize("population", [0, -5, 2.5, True, {"a": 0}, {"a": 1.5}, {17: 120}])
 def test_a_bad_population_is_refused(population: Any) -> None:
     """A number below one, something that is no number, sizes below one."""
     with pytest.raises((ValueError, TypeError), match="population"):

@@ -200,7 +200,7 @@ def test_the_program_of_the_guide_runs(mine: str) -> None:
     text = (ROOT / "docs" / "your-own.md").read_text()
     code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[-1]
     from fedadavr.data import federate, load
-    from fedadavr.experiments.experiment import load_file
+    from fedadavr.loading import load_file
     from fedadavr.models import build
 
     load_file(mine)

@@ -53,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         fail(f"this command needs {error.name}: pip install 'fedadavr[experiments]'")
     except BrokenPipeError:  # whoever was reading has seen enough
         sys.stderr.close()
+    except KeyboardInterrupt:
+        print("fedadavr: interrupted; what was finished is kept", file=sys.stderr)
+        raise SystemExit(130) from None
     except (ValueError, OSError) as error:
         fail(str(error))
 

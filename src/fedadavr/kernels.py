@@ -29,7 +29,6 @@ import itertools
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -519,10 +518,8 @@ def run(kernel: Callable[..., None], blocks: Blocks, *args: Any) -> None:
     """Run a pass over all blocks, on as many threads as it is worth."""
     count = len(blocks)
     common = (blocks.start, blocks.stop, blocks.tensor, *args)
-    if kernel not in _ready:
-        _compile(kernel, *common)
-    if _threads == 1 or count < _SERIAL_BELOW:
-        kernel(0, count, *common)
+    if _threads == 1 or count < _SERIAL_BELOW or kernel not in _ready:
+        call(kernel, 0, count, *common)
         return
     starts = itertools.count(0, _BLOCKS_PER_TASK)
 
@@ -538,15 +535,15 @@ def run(kernel: Callable[..., None], blocks: Blocks, *args: Any) -> None:
         helper.join()
 
 
-def _compile(kernel: Callable[..., None], *common: Any) -> None:
-    """Compile, or load from numba's cache, with a word to the user if that takes a while."""
-    name = kernel.__name__
+def call(kernel: Callable[..., None], *args: Any) -> None:
+    """Call a kernel; the first time numba compiles it, or loads it from its cache."""
+    if kernel in _ready:
+        kernel(*args)
+        return
     message = "compiling the kernel %r, once on this machine (some seconds; cached afterwards)"
-    notice = threading.Timer(1.0, log.warning, (message, name))
+    notice = threading.Timer(1.0, log.warning, (message, kernel.__name__))
     notice.daemon = True
-    began = time.perf_counter()
     notice.start()
-    kernel(0, 0, *common)
+    kernel(*args)
     notice.cancel()
     _ready.add(kernel)
-    log.debug("kernel %r ready in %.2f s", name, time.perf_counter() - began)

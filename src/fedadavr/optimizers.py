@@ -93,7 +93,7 @@ class Optimizer:
         self.beta1 = _decay("beta1", self.rule.beta1 if beta1 is None else beta1)
         self.beta2 = _decay("beta2", self.rule.beta2 if beta2 is None else beta2)
         self.eps = positive("eps", self.rule.eps if eps is None else eps)
-        self.weight_decay = weight_decay
+        self.weight_decay = number("weight_decay", weight_decay)
         if not (math.isfinite(weight_decay) and weight_decay >= 0):
             raise ValueError(
                 f"weight_decay must be a finite number from 0 up, got {weight_decay!r}"
@@ -169,16 +169,22 @@ class Optimizer:
         self.v[...] = state["v"]
 
 
-def positive(name: str, value: float) -> float:
-    """The value, if it is a finite number above zero; one clear sentence if not."""
+def number(name: str, value: float) -> float:
+    """The value as a float, if it is a number; one clear sentence if not."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
     return float(value)
 
 
+def positive(name: str, value: float) -> float:
+    """The value, if it is a finite number above zero; one clear sentence if not."""
+    value = number(name, value)
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
+    return value
+
+
 def _decay(name: str, value: float) -> float:
-    if not 0 <= value < 1:
+    if not 0 <= number(name, value) < 1:
         raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
     return float(value)

@@ -146,7 +146,9 @@ class Algorithm:
         self.stepper = self._build_stepper()
 
     def _check_rates(self) -> None:
-        positive("client_lr", self.client_lr)
+        self.client_lr = positive("client_lr", self.client_lr)
+        if not np.isfinite(np.float32(1 / self.client_lr)):
+            raise ValueError(f"client_lr {self.client_lr!r} is too small to divide by in float32")
         if self.max_norm is not None:
             positive("max_norm", self.max_norm)
 
@@ -203,8 +205,11 @@ class Algorithm:
         """
         self._check_rates()
         self._check_model("w", w)
+        w = np.require(w, requirements=["C", "W"])  # a copy, if it is neither
         if out is not None:
             self._check_model("out", out)
+            if not (out.flags.c_contiguous and out.flags.writeable):
+                raise ValueError("out must be contiguous and writable; nothing was changed")
         cohort, weights = self._gather(list(updates))
         if not len(cohort):
             log.warning("round %d has no updates: skipped, nothing changes", self.round + 1)
@@ -237,7 +242,12 @@ class Algorithm:
             memory.codec.warn_if_saturated(tops, f"round {self.round + 1}")
             page.new_scale[...] = memory.codec.scales(tops)
             after = memory.admit(page, self.sizes(cohort))
-        go = self.direction(self._counted(cohort))
+        try:
+            go = self.direction(self._counted(cohort))
+        except BaseException:
+            if memory is not None:
+                memory.dismiss(page)
+            raise
         # Sizes reported now count at once: r has base * (total + (after - before) * old).
         recall = go.recall - go.base * (after - page.before)
         step = self.stepper.next()
@@ -269,6 +279,11 @@ class Algorithm:
         seen: set[str] = set()
         keyed = []
         for update in updates:
+            if not isinstance(update, Update):
+                raise TypeError(
+                    f"updates must be Update objects, got {type(update).__name__}; "
+                    "nothing was changed"
+                )
             client = update.client
             why = self._refusal(update, client in seen)
             if why:
@@ -335,6 +350,11 @@ class Algorithm:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state made by `state_dict`; one that does not fit changes nothing."""
+        missing = [
+            key for key in ("algorithm", "layout", "optimizer", "memory") if key not in state
+        ]
+        if missing:
+            raise ValueError(f"the state lacks {', '.join(missing)}; nothing was changed")
         for key, mine in (("algorithm", self.name), ("layout", self.layout.digest)):
             if state.get(key) != mine:
                 raise ValueError(

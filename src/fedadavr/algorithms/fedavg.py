@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from fedadavr.algorithms.base import Algorithm, ClientNeeds, Cohort, Direction
 from fedadavr.algorithms.registry import register
-from fedadavr.optimizers import positive
+from fedadavr.optimizers import number
 
 
 @register("fedavg")
@@ -25,7 +27,8 @@ class FedProx(FedAvg):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive("mu", self.mu)
+        if not (math.isfinite(number("mu", self.mu)) and self.mu >= 0):
+            raise ValueError(f"mu must be a finite number from 0 up, got {self.mu!r}")
 
     @property
     def needs(self) -> ClientNeeds:

@@ -51,8 +51,11 @@ class ClusterFedVARP(Remembering):
         if isinstance(self.clusters, Mapping):
             if not self.clusters:
                 raise ValueError("clusters is empty: it must name the cluster of every client")
-        elif isinstance(self.clusters, bool) or self.clusters < 1:
-            raise ValueError(f"clusters must be at least 1, got {self.clusters!r}")
+        elif type(self.clusters) is not int or self.clusters < 1:
+            raise ValueError(
+                "clusters must be a whole number from 1 up, or name the cluster of every client, "
+                f"got {self.clusters!r}"
+            )
         super().__post_init__()
 
     def _weights(self) -> Weights:
@@ -80,7 +83,7 @@ class ClusterFedVARP(Remembering):
 
     def sizes(self, cohort: Cohort) -> list[int]:
         """How many clients each of the round's clusters has."""
-        return [self._size[key] for key in cohort.keys]
+        return [self._size.get(key, 1) for key in cohort.keys]  # 1: the first of its cluster
 
     def stored(self, cohort: Cohort) -> Stored:
         """The mean of each cluster's clients of this round."""

@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fedadavr.data.federation import Federation, federate
-from fedadavr.data.sources import datasets, load, where
+from fedadavr.data.sources import datasets, where
+from fedadavr.data.sources import load as load_dataset
+from fedadavr.loading import load_file
 
 
 def list_datasets() -> None:
@@ -30,17 +32,21 @@ def show(
     clients: int | None = None,
     seed: int = 42,
     out: Path | None = None,
+    load: str | None = None,
 ) -> None:
     """Draw who holds what, and tell a few numbers.
 
     Args:
         dataset: The data set.
         partition: iid, iid-noniid, dirichlet, lq-1, lq-2, lq-3 or natural.
-        clients: How many clients (natural: as many as there are).
+        clients: How many clients (default: the paper's; natural: as many as there are).
         seed: Seed of the partition.
         out: The picture (default: DATASET-PARTITION.png here).
+        load: A Python file to import first, with a data set of your own.
     """
-    federation = federate(load(dataset), partition, clients, seed)
+    if load is not None:
+        load_file(load)
+    federation = federate(load_dataset(dataset), partition, clients, seed)
     counts = class_counts(federation)
     sizes = counts.sum(axis=0)
     held = (counts > 0).sum(axis=0)

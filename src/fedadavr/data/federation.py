@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fedadavr.data.examples import Examples
 from fedadavr.data.partitions import PARTITIONS, deal
-from fedadavr.data.sources import Dataset
+from fedadavr.data.sources import CLIENTS, Dataset
 from fedadavr.naming import find
 
 Parts = list[npt.NDArray[np.int64]]
@@ -68,7 +68,7 @@ def federate(dataset: Dataset, partition: str, clients: int | None, seed: int) -
     assert shares_of is not None
     if dataset.train_clients:
         raise ValueError(f"{dataset.name} comes with clients: its partition is natural")
-    clients = 100 if clients is None else clients
+    clients = CLIENTS.get(dataset.name, 100) if clients is None else clients
     if clients < 1:
         raise ValueError(f"there must be at least one client, got {clients}")
     labels, test_labels = dataset.train.labels.numpy(), dataset.test.labels.numpy()

@@ -34,6 +34,9 @@ class Dataset:
     """Each natural client's indices into `test`; other clients than those that train."""
 
 
+CLIENTS = {"mnist-5k": 100, "mnist": 500, "fmnist": 500, "cifar10": 250, "shakespeare": 904}
+"""How many clients a data set is dealt out to, if nothing else is said: as in the paper."""
+
 _LOADERS: dict[str, Callable[[], Dataset]] = {}
 _FILES: dict[str, tuple[str, ...]] = {
     "mnist": (

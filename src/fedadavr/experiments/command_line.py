@@ -41,7 +41,7 @@ def parse(kind: type[A], argv: list[str], prog: str, **defaults: Any) -> A:
     given = dict(defaults)
     for i, word in enumerate(argv):
         if word == "--config" and i + 1 < len(argv):
-            given |= read_toml(Path(argv[i + 1]))
+            given |= read_toml(Path(argv[i + 1]), kind)
         elif word.startswith("--config="):
-            given |= read_toml(Path(word.removeprefix("--config=")))
+            given |= read_toml(Path(word.removeprefix("--config=")), kind)
     return tyro.cli(kind, prog=prog, args=argv, default=kind(**given))

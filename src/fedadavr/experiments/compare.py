@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json as json_format
-import multiprocessing
 import re
 import statistics
+import sys
 import traceback
+from collections import deque
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from fedadavr.algorithms import settings_of
 from fedadavr.experiments.command_line import Arguments, parse
 from fedadavr.experiments.experiment import ALGORITHM_SETTINGS, Experiment, flag
 from fedadavr.experiments.run import Machine, Result, run
+from fedadavr.loading import load_file
 from fedadavr.naming import unknown
+from fedadavr.processes import ProcessDied, Processes
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Contestant:
     experiments: list[Experiment]
     rows: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # by seed
     results: dict[int, Result] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
 
     def accuracies(self) -> list[float]:
         """The final accuracy of each finished run."""
@@ -51,8 +55,8 @@ class Contestant:
     def rounds_to(self, target: float) -> list[int | None]:
         """The first round of each run that reaches a target; None if it never does."""
         return [
-            next((r["round"] for r in rows if r.get("accuracy", -1.0) >= target), None)
-            for rows in self.rows.values()
+            next((r["round"] for r in self.rows[seed] if r.get("accuracy", -1.0) >= target), None)
+            for seed in self.results
         ]
 
     def last_accuracy(self) -> float | None:
@@ -65,6 +69,10 @@ class Contestant:
         return statistics.mean(known) if known else None
 
 
+OWN_SETTINGS = (*ALGORITHM_SETTINGS, "client_lr", "momentum")
+"""What may differ between the algorithms of one comparison."""
+
+
 def contestant(spec: str, base: Experiment, seeds: tuple[int, ...]) -> Contestant:
     """An algorithm as it is typed: a name, and after a colon settings of its own."""
     name, _, rest = spec.partition(":")
@@ -73,8 +81,9 @@ def contestant(spec: str, base: Experiment, seeds: tuple[int, ...]) -> Contestan
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
         setting = key.strip().replace("-", "_")
-        if setting not in kinds or not equals:
-            raise ValueError(f"{spec}: {unknown('setting', key, ALGORITHM_SETTINGS)}")
+        if setting not in OWN_SETTINGS or not equals:
+            known = [known.replace("_", "-") for known in OWN_SETTINGS]
+            raise ValueError(f"{spec}: {unknown('setting', key, known)}")
         try:
             own[setting] = {"int": int, "float": float}.get(kinds[setting], str)(value)
         except ValueError:
@@ -91,69 +100,71 @@ def contestant(spec: str, base: Experiment, seeds: tuple[int, ...]) -> Contestan
     return Contestant(spec, [replace(chosen, seed=seed).resolved() for seed in seeds])
 
 
-def compare(
-    contestants: list[Contestant], machine: Machine, out: Path, console: Console
-) -> list[Contestant]:
-    """Run them all, as many at a time as there are workers, with a live table."""
-    context = multiprocessing.get_context("spawn")
-    messages: Any = context.SimpleQueue()
-    jobs: Any = context.SimpleQueue()
-    pairs = list(itertools.chain.from_iterable(  # seed by seed, so that all can be seen early
-        [(k, e) for k, c in enumerate(contestants) for e in c.experiments if e.seed == seed]
-        for seed in dict.fromkeys(e.seed for c in contestants for e in c.experiments)
-    ))  # fmt: skip
+def compare(contestants: list[Contestant], machine: Machine, out: Path, console: Console) -> None:
+    """Run them all, as many at a time as there are workers, with a live table.
+
+    A run that fails is noted with its reason; the others go on.
+    """
+    seeds = dict.fromkeys(e.seed for c in contestants for e in c.experiments)
+    waiting = deque(  # seed by seed, so that all algorithms can be seen early
+        (k, e) for seed in seeds for k, c in enumerate(contestants) for e in c.experiments
+        if e.seed == seed
+    )  # fmt: skip
     single = replace(machine, workers=1)
-    number = min(machine.workers, len(pairs))
-    for k, experiment in pairs:
-        jobs.put((k, experiment, single, out / folder_name(contestants[k].label, experiment.seed)))
-    for _ in range(number):
-        jobs.put(None)
-    processes = [
-        context.Process(target=_work, args=(jobs, messages), daemon=True) for _ in range(number)
-    ]
-    for process in processes:
-        process.start()
-    left = len(pairs)
+    processes = Processes(min(machine.workers, len(waiting)), _work)
+    busy: dict[int, tuple[int, int]] = {}  # process -> contestant, seed
+
+    def give(process: int) -> None:
+        if waiting:
+            k, experiment = waiting.popleft()
+            place = out / folder_name(contestants[k].label, experiment.seed)
+            busy[process] = (k, experiment.seed)
+            processes.send(process, (experiment, single, place))
+
     try:
+        for process in range(len(processes.lines)):
+            give(process)
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            while left:
-                while not messages._reader.poll(0.5):
-                    if not any(process.is_alive() for process in processes):
-                        raise RuntimeError("the worker processes have ended by themselves")
-                kind, k, seed, what = messages.get()
+            while busy:
+                try:
+                    process, (kind, what) = processes.receive()
+                except ProcessDied as died:
+                    process, kind, what = died.number, "died", str(died)
+                k, seed = busy[process]
                 if kind == "row":
                     contestants[k].rows.setdefault(seed, []).append(what)
-                elif kind == "done":
-                    contestants[k].results[seed] = what
-                    left -= 1
-                elif kind == "refused":
-                    raise ValueError(f"{contestants[k].label}, seed {seed}: {what}")
                 else:
-                    raise RuntimeError(f"{contestants[k].label}, seed {seed} failed:\n{what}")
+                    del busy[process]
+                    if kind == "done":
+                        contestants[k].results[seed] = what
+                    else:
+                        contestants[k].failures[seed] = what
+                    if kind != "died":
+                        give(process)
                 live.update(progress_table(contestants))
+        for k, experiment in waiting:
+            contestants[k].failures[experiment.seed] = "no worker process was left to run it"
     finally:
-        for process in processes:
-            process.terminate()
-            process.join()
-    return contestants
+        processes.close()
 
 
-def _work(jobs: Any, messages: Any) -> None:
+def _work(line: Any) -> None:
     """A process that does one run after the other."""
-    while (job := jobs.get()) is not None:
-        k, experiment, machine, out = job
 
-        def tell(row: dict[str, Any], k: int = k, seed: int = experiment.seed) -> None:
-            slim = {key: row[key] for key in ("round", "accuracy", "loss", "elapsed") if key in row}
-            messages.put(("row", k, seed, slim))
+    def tell(row: dict[str, Any]) -> None:
+        slim = {key: row[key] for key in ("round", "accuracy", "loss", "elapsed") if key in row}
+        line.send(("row", slim))
 
+    while True:
+        experiment, machine, out = line.recv()
         try:
-            result = run(experiment, machine, out, on_row=tell)
-            messages.put(("done", k, experiment.seed, result))
+            line.send(("done", run(experiment, machine, out, on_row=tell)))
         except ValueError as error:
-            messages.put(("refused", k, experiment.seed, str(error)))
+            line.send(("refused", str(error)))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            raise
         except Exception:
-            messages.put(("failed", k, experiment.seed, traceback.format_exc()))
+            line.send(("failed", traceback.format_exc()))
 
 
 def folder_name(label: str, seed: int) -> str:
@@ -184,6 +195,8 @@ def summary(contestants: list[Contestant], target: float | None) -> list[dict[st
     """Each algorithm's mean and deviation over its seeds."""
     lines = []
     for c in contestants:
+        if not c.results:
+            continue
         accuracies = c.accuracies()
         results = list(c.results.values())
         line: dict[str, Any] = {
@@ -242,8 +255,12 @@ def draw(contestants: list[Contestant], title: str, path: Path) -> None:
 
     figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
     for c in contestants:
-        runs = [[(r["round"], r["accuracy"]) for r in rows if "accuracy" in r]
-                for rows in c.rows.values()]  # fmt: skip
+        runs = [
+            [(r["round"], r["accuracy"]) for r in c.rows[seed] if "accuracy" in r]
+            for seed in c.results
+        ]
+        if not runs:
+            continue
         rounds = [round for round, _ in runs[0]]
         curves = np.array([[accuracy for _, accuracy in run] for run in runs])
         (line,) = axes.plot(rounds, curves.mean(axis=0), label=c.label, linewidth=1.6)
@@ -271,6 +288,8 @@ def main(argv: list[str], prog: str) -> None:
     if options.target is not None and not 0 < options.target <= 100:
         raise ValueError(f"--target is an accuracy in percent, got {options.target:g}")
     options.machine.check()
+    if options.load:
+        load_file(options.load)
     contestants = [contestant(s, options.experiment, options.seeds) for s in options.algorithms]
     out = options.out or new_folder()
     if out.exists() and any(out.iterdir()):
@@ -283,6 +302,11 @@ def main(argv: list[str], prog: str) -> None:
         f"{e.rounds} rounds, {len(options.seeds)} seeds"
     )
     lines = summary(contestants, options.target)
+    for c in contestants:
+        for seed, why in c.failures.items():
+            print(f"fedadavr: {c.label}, seed {seed}: {why}", file=sys.stderr)
+    if not lines:
+        raise ValueError("no run has finished")
     picture = out / "curves.png"
     draw(contestants, title, picture)
     about = {"command": " ".join([prog, *argv]), "setting": asdict(e), "summary": lines}

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from fedadavr.algorithms import Algorithm, algorithm, settings_of
 from fedadavr.data import PARTITIONS, datasets
+from fedadavr.data.sources import CLIENTS
+from fedadavr.loading import load_file
 from fedadavr.models import models
 from fedadavr.naming import unknown
 from fedadavr.vector import Layout
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
-    "mnist-5k": {"clients": 100, "local_epochs": 2, "rounds": 100},
-    "mnist": {"clients": 500, "local_epochs": 1, "rounds": 60},
-    "fmnist": {"clients": 500, "local_epochs": 3, "rounds": 100},
-    "cifar10": {"clients": 250, "local_epochs": 5, "rounds": 200, "model": "resnet18"},
+    "mnist-5k": {"local_epochs": 2, "rounds": 100},
+    "mnist": {"local_epochs": 1, "rounds": 60},
+    "fmnist": {"local_epochs": 3, "rounds": 100},
+    "cifar10": {"local_epochs": 5, "rounds": 200, "model": "resnet18"},
     "shakespeare": {
-        "clients": 904, "local_epochs": 5, "rounds": 200, "batch_size": 64, "model": "gru",
+        "local_epochs": 5, "rounds": 200, "batch_size": 64, "model": "gru",
         "partition": "natural", "evaluate_clients": 225,
     },
 }  # fmt: skip
@@ -106,14 +108,22 @@ class Experiment:
         """With the defaults of its data set filled in, and checked; raises before any work."""
         if self.load:
             load_file(self.load)
+            self = replace(self, load=str(Path(self.load).resolve()))
         if self.dataset not in datasets():
             raise ValueError(unknown("data set", self.dataset, datasets()))
         mine: dict[str, Any] = {
-            "partition": "lq-1", "clients": 100, "model": "lenet5", "rounds": 100,
-            "local_epochs": 1, "batch_size": 20, "evaluate_clients": 250,
-        }  # fmt: skip
+            "partition": "lq-1",
+            "clients": CLIENTS.get(self.dataset, 100),
+            "model": "lenet5",
+            "rounds": 100,
+            "local_epochs": 1,
+            "batch_size": 20,
+            "evaluate_clients": 250,
+        }
         mine |= PROTOCOLS.get(self.dataset, {})
         open_fields = {k: v for k, v in mine.items() if getattr(self, k) is None}
+        if self.load:
+            open_fields["load"] = str(Path(self.load).resolve())  # also from another folder
         full = replace(self, **open_fields)
         if full.average_last is None:
             assert full.rounds is not None
@@ -155,8 +165,8 @@ class Experiment:
             raise ValueError(f"{flag('seed')} must not be negative, got {self.seed}")
         self.server(Layout({"probe": (1,)}))
 
-    def server(self, layout: Layout) -> Algorithm:
-        """The algorithm, with the settings that are given."""
+    def server(self, layout: Layout, sizes: Mapping[str, int] | None = None) -> Algorithm:
+        """The algorithm, with the settings that are given; `sizes` are those of the clients."""
         known = settings_of(self.algorithm)
         given = {
             name: getattr(self, name)
@@ -170,7 +180,7 @@ class Experiment:
                     f"{', '.join(flag(k) for k in known if k in ALGORITHM_SETTINGS)}"
                 )
         if "population" in known:
-            given["population"] = self.clients
+            given["population"] = self.clients if sizes is None else sizes
         if "client_momentum" in known:
             given["client_momentum"] = self.momentum
         return algorithm(self.algorithm, layout, client_lr=self.client_lr, **given)
@@ -183,13 +193,9 @@ class Experiment:
 
     def to_toml(self) -> str:
         """Everything needed to run it again."""
-        lines = []
-        for name, value in asdict(self).items():
-            if value is not None:
-                quoted = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' \
-                    if isinstance(value, str) else repr(value)  # fmt: skip
-                lines.append(f"{name} = {quoted}")
-        return "\n".join(lines) + "\n"
+        settings = {name: value for name, value in asdict(self).items() if value is not None}
+        # A JSON string or number is a TOML one, too.
+        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
 
 
 STEMS = ("imagenet", "cifar")
@@ -200,7 +206,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path, kind: type = Experiment) -> dict[str, Any]:
     """The settings in a TOML file, by field name; wrong names and types are refused."""
     try:
         given = tomllib.loads(path.read_text())
@@ -208,36 +214,24 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(f"there is no file {path}") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from None
-    kinds = {field.name: str(field.type) for field in fields(Experiment)}
+    kinds = {field.name: str(field.type).removesuffix(" | None") for field in fields(kind)}
     settings = {}
     for key, value in given.items():
         name = key.replace("-", "_")
         if name not in kinds:
             raise ValueError(f"{path}: {unknown('setting', key, kinds)}")
-        kind = kinds[name].removesuffix(" | None")
-        if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if type(value).__name__ != kind:
-            raise ValueError(f"{path}: {key} must be of type {kind}, got {value!r}")
-        settings[name] = value
+        settings[name] = _typed(value, kinds[name], f"{path}: {key}")
     return settings
 
 
-def load_file(path: str) -> None:
-    """Import a Python file once, by its path."""
-    file = Path(path).resolve()
-    name = f"fedadavr_loaded_{file.stem}"
-    if name in sys.modules:
-        return
-    if not file.is_file():
-        raise ValueError(f"--load: there is no file {path}")
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
+def _typed(value: Any, kind: str, where: str) -> Any:
+    """A value of a TOML file as a field of that type."""
+    if kind.startswith("tuple[") and isinstance(value, list):
+        return tuple(_typed(one, kind[6:-6], where) for one in value)
+    if kind == "float" and type(value) is int:
+        return float(value)
+    if kind == "Path" and isinstance(value, str):
+        return Path(value)
+    if type(value).__name__ != kind:
+        raise ValueError(f"{where} must be of type {kind}, got {value!r}")
+    return value

@@ -8,6 +8,7 @@ no array stands as JSON in its header. It is replaced whole, so a crash leaves t
 from __future__ import annotations
 
 import json
+import logging
 import os
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +22,8 @@ from fedadavr.experiments.experiment import Experiment, read_toml
 from fedadavr.memory import Record
 from fedadavr.vector import Vector
 
+log = logging.getLogger(__name__)
+
 CONFIG, METRICS, CHECKPOINT = "config.toml", "metrics.jsonl", "checkpoint.safetensors"
 
 
@@ -31,13 +34,17 @@ class RunFolder:
         self.path = path
         self._metrics: IO[str] | None = None
 
-    def create(self, experiment: Experiment) -> None:
-        """Start a new run here; a folder that holds another is refused."""
+    def check_free(self) -> None:
+        """Refuse a folder that holds a run."""
         if (self.path / CONFIG).exists():
             raise ValueError(
                 f"{self.path} holds a run already: continue it with --resume {self.path}, "
                 "or choose another --out"
             )
+
+    def create(self, experiment: Experiment) -> None:
+        """Start a new run here."""
+        self.check_free()
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(experiment)
         self._metrics = (self.path / METRICS).open("w")
@@ -72,13 +79,18 @@ class RunFolder:
     def rewind(self, round: int, unwritten: int) -> list[dict[str, Any]]:
         """Keep the lines up to a round, but for the last `unwritten`; go on after them."""
         kept = [row for row in self.rows() if row["round"] <= round - unwritten]
+        missing = set(range(1, round - unwritten + 1)) - {row["round"] for row in kept}
+        if missing:
+            log.warning("%s lacks the lines of rounds %s", self.path / METRICS, sorted(missing))
         text = "".join(json.dumps(row) + "\n" for row in kept)
         write_whole(self.path / METRICS, text.encode())
         self._metrics = (self.path / METRICS).open("a")
         return kept
 
     def save(self, w: Vector, server: Algorithm, extra: dict[str, Any]) -> None:
-        """Write the checkpoint."""
+        """Write the checkpoint, after the lines of the rounds before it are safe on the disk."""
+        assert self._metrics is not None
+        os.fsync(self._metrics.fileno())
         arrays: dict[str, Any] = {"w": w}
         about: dict[str, Any] = {"state": _strip(server.state_dict(), "state", arrays), **extra}
         if server.memory is not None:

@@ -16,8 +16,9 @@ import torch
 
 from fedadavr.clients import Recipe, layout_of
 from fedadavr.data import Federation, federate, load
-from fedadavr.experiments.experiment import Experiment, load_file
+from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
+from fedadavr.loading import load_file
 from fedadavr.models import build
 from fedadavr.simulation import Engine, Evaluation
 
@@ -91,22 +92,31 @@ def run(
     machine = machine or Machine()
     device = machine.check()
     experiment = experiment.resolved()
+    folder = RunFolder(out or default_folder(experiment))
+    if not resume:
+        folder.check_free()
     if federation is None:
         federation = make_federation(experiment)
     module = build(model_name(experiment), federation.classes, experiment.seed)
-    server = experiment.server(layout_of(module))
-    folder = RunFolder(out or default_folder(experiment))
+    check_fit(module, federation, experiment)
+    sizes = {str(k): len(part) for k, part in enumerate(federation.train_parts)}
+    server = experiment.server(layout_of(module), sizes)
+    assert experiment.rounds is not None
     if resume:
         w, about = folder.restore(server)
-        folder.write_config(experiment)
         done = int(about.get("round", 0))
+        if experiment.rounds < done:
+            raise ValueError(
+                f"the run in {folder.path} has done {done} rounds already: "
+                f"--rounds {experiment.rounds} cannot take any back"
+            )
+        folder.write_config(experiment)
         pending: Row | None = about.get("pending")
         rows = folder.rewind(done, unwritten=1 if pending else 0)
     else:
         folder.create(experiment)
         w, done, pending, rows = None, 0, None, []
     spent = rows[-1]["elapsed"] if rows else 0.0
-    assert experiment.rounds is not None
     assert experiment.local_epochs is not None
     assert experiment.batch_size is not None
     recipe = Recipe(
@@ -144,6 +154,7 @@ def run(
             workers=machine.workers, device=device, w=w, round=done,
             prepare=partial(load_file, experiment.load) if experiment.load else None,
         ) as engine:  # fmt: skip
+            saved = engine.round
             if pending is not None:
                 engine.begin_evaluation()
             while engine.round < experiment.rounds and not stop.asked:
@@ -164,8 +175,11 @@ def run(
                     write(pending, None)
                     pending = None
                 every = machine.checkpoint_every
-                if last or stop.asked or (every and engine.round % every == 0):
+                if last or (every and engine.round % every == 0):
                     folder.save(engine.w, server, {"round": engine.round, "pending": pending})
+                    saved = engine.round
+            if saved != engine.round:  # Ctrl-C
+                folder.save(engine.w, server, {"round": engine.round, "pending": pending})
             if pending is not None:
                 write(pending, engine.finish_evaluation())
             reached = engine.round
@@ -206,6 +220,25 @@ def make_federation(experiment: Experiment) -> Federation:
                     experiment.seed)  # fmt: skip
 
 
+def check_fit(module: torch.nn.Module, federation: Federation, experiment: Experiment) -> None:
+    """Try the model on two examples, so that a misfit is said before any work."""
+    first = torch.from_numpy(federation.train_parts[0][:2])
+    inputs = federation.train.inputs(first)
+    try:
+        with torch.no_grad():
+            shape = tuple(module(inputs).shape)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        shape = ()
+        why = str(error).splitlines()[0]
+    else:
+        why = f"it answers with shape {shape}"
+    if shape != (len(first), federation.classes):
+        raise ValueError(
+            f"the model {experiment.model} does not fit the data set {experiment.dataset}, whose "
+            f"inputs have shape {tuple(inputs.shape[1:])} and {federation.classes} classes: {why}"
+        )
+
+
 def model_name(experiment: Experiment) -> str:
     """The model, stem included."""
     assert experiment.model is not None
@@ -230,7 +263,8 @@ class _StopOnInterrupt:
     def __enter__(self) -> _StopOnInterrupt:
         self._before: Any = None
         try:
-            self._before = signal.signal(signal.SIGINT, self._ask)
+            if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+                self._before = signal.signal(signal.SIGINT, self._ask)
         except ValueError:  # not the main thread: somebody else looks after Ctrl-C
             self._before = None
         return self

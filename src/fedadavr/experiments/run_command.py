@@ -29,8 +29,10 @@ def main(argv: list[str], prog: str) -> None:
     experiment = options.experiment
     out, resume = options.out, options.resume is not None
     if options.resume is not None:
+        if options.out is not None:
+            raise ValueError("--resume goes on in the run's own folder: --out cannot change it")
         out = options.resume
-        experiment = resumed_settings(RunFolder(out).experiment(), experiment)
+        experiment = resumed_settings(RunFolder(out).experiment(), experiment, argv)
     experiment = experiment.resolved()
     options.machine.check()
     console = Console(stderr=True)
@@ -61,18 +63,16 @@ def main(argv: list[str], prog: str) -> None:
         )
 
 
-def resumed_settings(saved: Experiment, typed: Experiment) -> Experiment:
+def resumed_settings(saved: Experiment, typed: Experiment, argv: list[str]) -> Experiment:
     """A run goes on with its own settings; only its length can be changed."""
-    changed = {
-        name: value
-        for name, value in asdict(typed).items()
-        if value != asdict(Experiment())[name] and value != asdict(saved)[name]
-    }
-    rounds = changed.pop("rounds", None)
-    if changed:
-        raise ValueError(
-            f"--resume goes on with the run's settings: {flag(next(iter(changed)))} cannot change"
-        )
+    words = {word.partition("=")[0].replace("_", "-") for word in argv}
+    given = {name: value for name, value in asdict(typed).items() if flag(name) in words}
+    rounds = given.pop("rounds", None)
+    for name, value in given.items():
+        if value != getattr(saved, name):
+            raise ValueError(
+                f"--resume goes on with the run's settings: {flag(name)} cannot change"
+            )
     if not rounds:
         return saved
     was_default = saved.average_last == replace(saved, average_last=None).resolved().average_last

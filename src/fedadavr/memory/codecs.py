@@ -72,6 +72,10 @@ class Codec:
 
     def encode(self, layout: Layout, vector: Vector) -> Bytes:
         """The bytes of a vector."""
+        if np.shape(vector) != (layout.size,):
+            raise ValueError(
+                f"this layout has {layout.size} coordinates, got shape {np.shape(vector)}"
+            )
         blocks = layout.blocks
         peak = np.zeros(len(blocks), np.int32)
         data = np.zeros(self.nbytes(layout), np.uint8)

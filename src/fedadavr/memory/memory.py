@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fedadavr import kernels
 from fedadavr.memory.codecs import codec as find_codec
-from fedadavr.memory.population import Population
+from fedadavr.memory.population import Population, Undo
 from fedadavr.memory.ram import RamStore, Record, Store
 from fedadavr.vector import Layout, Vector
 
@@ -35,6 +35,7 @@ class Page:
     buffers: list[npt.NDArray[np.uint8]]
     new: npt.NDArray[np.int64]
     new_scale: npt.NDArray[np.float32]
+    undo: list[Undo] = field(default_factory=list)
 
     @classmethod
     def blank(cls, clients: Sequence[str]) -> Page:
@@ -182,8 +183,14 @@ class ClientMemory:
         """Count a round's clients in the population; gives the weights of their new records."""
         for client, record, size in zip(page.clients, page.records, sizes, strict=True):
             before = None if record is None else record.weight
-            self.population.see(client, before, size if self.weights == "examples" else 1)
+            counted = size if self.weights == "examples" else 1
+            page.undo.append(self.population.see(client, before, counted))
         return np.array(sizes, np.float64) if self.weights == "examples" else np.ones(len(sizes))
+
+    def dismiss(self, page: Page) -> None:
+        """Take back what `admit` has counted: the round cannot be made."""
+        while page.undo:
+            page.undo.pop()()
 
     def close(self, page: Page, weights: Floats) -> None:
         """Commit a round's records, which the kernels have written and the total has followed."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 log = logging.getLogger(__name__)
+
+Undo = Callable[[], object]
 
 
 class Population:
@@ -33,6 +35,8 @@ class Population:
         self.open = population is None  # grows without a warning
         if isinstance(population, Mapping):
             for client, size in population.items():
+                if not isinstance(client, str):
+                    raise TypeError(f"population: a client's id must be a string, got {client!r}")
                 self.waiting[client] = check_examples(size, f"population: client {client!r}")
         elif population is not None:
             if isinstance(population, bool) or not isinstance(population, (int, np.integer)):
@@ -64,31 +68,49 @@ class Population:
 
     def join(self, client: str, size: int | None = None) -> None:
         """Count a client that is there but has not sent an update yet. Twice is once."""
+        if size is not None:
+            size = check_examples(size, f"join: client {client!r}")
         if client in self.waiting:
             if size is not None:
                 self._stop_waiting(client)
                 self._wait(client, size)
         else:
-            self._take_a_place(client)
+            self._place(client)
             self._wait(client, size)
 
-    def see(self, client: str, before: int | None, size: int) -> None:
-        """A client's update is remembered now; `before` is its size so far, None if it is new."""
-        if before is None:
-            if client in self.waiting:
-                self._stop_waiting(client)
-            else:
-                self._take_a_place(client)
-            self.seen += 1
-        self.seen_size += size - (before or 0)
+    def see(self, client: str, before: int | None, size: int) -> Undo:
+        """A client's update is remembered now; `before` is its size so far, None if it is new.
+
+        What it gives back takes that back, in case the round cannot be made.
+        """
+        if before is not None:
+            self._grow(size - before)
+            return lambda: self._grow(before - size)
+        restore = self._stop_waiting(client) if client in self.waiting else self._place(client)
+        self._grow(size, 1)
+
+        def undo() -> None:
+            self._grow(-size, -1)
+            restore()
+
+        return undo
+
+    def _grow(self, size: int, seen: int = 0) -> None:
+        self.seen_size += size
+        self.seen += seen
 
     def forget(self, client: str, size: int | None) -> None:
         """Name and size are gone, the count stays. `size` is None if the client was never seen."""
+        if client in self.left:
+            self.left.remove(client)  # it had been taken out of the count before
+            return
         self._drop(client, size)
-        self.anonymous += 1
+        self._add_anonymous()
 
     def leave(self, client: str, size: int | None) -> None:
-        """The client is not counted any more, until it comes back."""
+        """The client is not counted any more, until it comes back. Twice is once."""
+        if client in self.left:
+            return
         if size is None and client not in self.waiting and self.anonymous:
             self.anonymous -= 1
         else:
@@ -109,23 +131,31 @@ class Population:
         self._sized += size is not None
         self._waiting_size += size or 0
 
-    def _stop_waiting(self, client: str) -> None:
+    def _stop_waiting(self, client: str) -> Undo:
         size = self.waiting.pop(client)
         self._sized -= size is not None
         self._waiting_size -= size or 0
+        return lambda: self._wait(client, size)
 
-    def _take_a_place(self, client: str) -> None:
+    def _place(self, client: str) -> Undo:
+        """A place for a client that was not named so far."""
         if client in self.left:
             self.left.remove(client)
-        elif self.anonymous:
+            return lambda: self.left.add(client)
+        if self.anonymous:
             self.anonymous -= 1
-        elif not self.open:
+            return self._add_anonymous
+        if not self.open:
             log.warning(
                 "client %r is not among the %d clients of the population given: it grows to %d",
                 client,
                 self.count,
                 self.count + 1,
             )
+        return lambda: None
+
+    def _add_anonymous(self) -> None:
+        self.anonymous += 1
 
     def state_dict(self) -> dict[str, Any]:
         """The state, as plain numbers, lists and dictionaries."""

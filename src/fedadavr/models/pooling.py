@@ -14,6 +14,8 @@ import torch.nn.functional as F  # noqa: N812
 from numba import njit
 from torch import Tensor
 
+from fedadavr.kernels import call
+
 _jit = njit(nogil=True, cache=True, error_model="numpy")
 
 
@@ -69,7 +71,7 @@ class _PoolReLU(torch.autograd.Function):
         out = x.new_empty(n, c, height // 2, width // 2)
         left = torch.empty(n, c, height, width // 2, dtype=torch.uint8)
         upper = torch.empty(out.shape, dtype=torch.uint8)
-        _forward(_planes(x), width, _planes(out), _planes(left), _planes(upper))
+        call(_forward, _planes(x), width, _planes(out), _planes(left), _planes(upper))
         ctx.save_for_backward(left, upper)
         return out
 
@@ -79,7 +81,7 @@ class _PoolReLU(torch.autograd.Function):
         n, c, height, half = left.shape
         out = gradients[0].new_empty(n, c, height, 2 * half)
         g = _planes(gradients[0].contiguous())
-        _backward(g, 2 * half, _planes(left), _planes(upper), _planes(out))
+        call(_backward, g, 2 * half, _planes(left), _planes(upper), _planes(out))
         return out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 import traceback
 from collections import deque
@@ -12,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.multiprocessing as mp
+import torch.multiprocessing  # registers how tensors are shared with other processes
 from torch import Tensor, nn
 
 from fedadavr.clients import FlatModel, Recipe
 from fedadavr.data import Federation
+from fedadavr.processes import Processes
 
 
 class Train(NamedTuple):
@@ -87,7 +87,12 @@ class Worker:
             correction = None if desk.corrections is None else desk.corrections[job.place]
             correction = None if correction is None else correction.to(self.device)
             start = desk.models[job.slot].to(self.device)
-            result = self.model.train(start, self.federation.train, part, recipe, rng, correction)
+            with torch.random.fork_rng(devices=[]):  # for models that draw, as dropout does
+                draw = np.random.default_rng([self.seed, job.round, 5, job.client])
+                torch.manual_seed(int(draw.integers(2**62)))
+                result = self.model.train(
+                    start, self.federation.train, part, recipe, rng, correction
+                )
             desk.replies[job.place].copy_(self.model.w)
         else:
             losses, hits = self.model.evaluate(
@@ -127,76 +132,66 @@ class Alone:
 
 
 class Crew:
-    """Several persistent processes, spawned (not forked), that share the data and the desk."""
+    """Several persistent processes that share the data and the desk."""
+
+    AHEAD = 2  # jobs given to a process at a time: the next is there when one is done
 
     def __init__(self, worker: Worker, number: int, prepare: Callable[[], None] | None) -> None:
-        context = mp.get_context("spawn")
-        self._jobs: Any = context.SimpleQueue()
-        self._results: Any = context.SimpleQueue()
-        self._lines = []
-        self._processes = []
-        for _ in range(number):
-            here, there = context.Pipe()
-            process = context.Process(
-                target=_work, args=(prepare, there, self._jobs, self._results), daemon=True
-            )
-            process.start()
-            there.close()
+        self._processes = Processes(number, _work, prepare)
+        self._jobs: deque[Train | Evaluate] = deque()
+        self._given = [0] * number
+        for k in range(number):
             # Not as arguments: a class of the user's own can be unpickled only after `prepare`.
-            here.send((worker.module, worker.federation, worker.recipe, worker.seed))
-            self._lines.append(here)
-            self._processes.append(process)
+            parts = (worker.module, worker.federation, worker.recipe, worker.seed)
+            self._processes.send(k, parts)
 
     def use(self, desk: Desk) -> None:
         """Work at this desk from now on."""
         desk.share()
-        for line in self._lines:
-            line.send(desk)
+        for k in range(len(self._given)):
+            self._processes.send(k, desk)
 
     def submit(self, job: Train | Evaluate) -> None:
-        """Put a job at the end of the queue."""
-        self._jobs.put(job)
+        """Put a job at the end of the queue, which is kept here: a pipe's end is soon reached."""
+        self._jobs.append(job)
+        self._feed()
 
     def take(self) -> Done:
         """The next result, of whichever job is finished first."""
-        while not self._results._reader.poll(1.0):
-            self._check()
-        done = self._results.get()
+        k, done = self._processes.receive()
         if isinstance(done, str):
             raise RuntimeError(f"a worker failed:\n{done}")
+        self._given[k] -= 1
+        self._feed()
         return done
 
-    def _check(self) -> None:
-        """Raise if a worker has died."""
-        for process in self._processes:
-            if not process.is_alive():
-                raise RuntimeError(
-                    f"a worker process ended by itself (exit code {process.exitcode}): "
-                    "if that is -9, memory ran out; use fewer --workers"
-                )
+    def _feed(self) -> None:
+        while self._jobs and min(self._given) < self.AHEAD:
+            k = self._given.index(min(self._given))
+            self._processes.send(k, self._jobs.popleft())
+            self._given[k] += 1
 
     def close(self) -> None:
         """End the processes."""
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            process.join()
+        self._processes.close()
 
 
-def _work(prepare: Callable[[], None] | None, line: Any, jobs: Any, results: Any) -> None:
+def _work(line: Any, prepare: Callable[[], None] | None) -> None:
     """A worker process's life."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     torch.set_num_threads(1)
     try:
         if prepare is not None:
             prepare()
         module, federation, recipe, seed = line.recv()
         worker = Worker(module, federation, recipe, seed, "cpu")
-        desk: Any = None
+        desk = line.recv()
         while True:
-            job = jobs.get()
-            while line.poll():  # a desk is sent before the first job that needs it
-                desk = line.recv()
-            results.put(worker.do(job, desk))
+            said = line.recv()
+            if isinstance(said, Desk):
+                desk = said
+            else:
+                line.send(worker.do(said, desk))
+    except (EOFError, OSError):
+        raise
     except Exception:
-        results.put(traceback.format_exc())
+        line.send(traceback.format_exc())

@@ -26,7 +26,7 @@ from fedadavr.simulation.crew import Alone, Crew, Desk, Done, Evaluate, Train, W
 from fedadavr.vector import Vector
 
 CHUNK = 500  # examples evaluated at once; fixed, so that the sums do not depend on the workers
-SAMPLE, EVALUATE, CAP = 1, 2, 4  # purposes of random draws; a client's training has 3
+SAMPLE, EVALUATE, CAP = 1, 2, 4  # purposes of random draws; a client's training has 3 and 5
 
 
 class Diverged(ValueError):
