@@ -87,6 +87,8 @@ def test_config_files_and_flags(
         (["compare", "--algorithms", "fedavg", "fedavg"], "names something twice"),
         (["compare", "--algorithms", "fedavg:beta1=x"], "beta1 must be of type float, got 'x'"),
         (["compare", "--algorithms", "fedavg:rate=1"], "unknown setting 'rate'"),
+        (["compare", "--algorithms", "fedavg:rounds=3"], "unknown setting 'rounds'"),
+        (["run", "--model", "gru"], "the model gru does not fit the data set mnist-5k"),
         (["compare", "--codec", "int4"], "give it to those that have it, as NAME:codec=..."),
         (["compare", "--algorithm", "fedavg"], "compare takes --algorithms"),
         (["compare", "--target", "120"], "--target is an accuracy in percent"),
@@ -106,7 +108,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
     assert ended.value.code == 2
     error = capsys.readouterr().err
     assert message in error
-    assert error.count("\n") == 1
+    assert error.strip().count("\n") == 0
     assert not list(tmp_path.iterdir())
 
 
@@ -147,6 +149,15 @@ def test_a_folder_with_a_run_is_not_overwritten(
             main(["run", *again])
         assert message in capsys.readouterr().err
         assert (tmp_path / "run" / "metrics.jsonl").read_text() == before
+    for again, message in (
+        (["--resume", out, "--seed", "43"], "--seed cannot change"),
+        (["--resume", out, "--client-lr", "0.2"], "--client-lr cannot change"),
+        (["--resume", out, "--rounds", "1"], "has done 2 rounds already"),
+        (["--resume", out, "--out", out], "--out cannot change it"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["run", *again])
+        assert message in capsys.readouterr().err
     main(["run", "--resume", out, "--rounds", "5", "--json"])
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["rounds"] == 5
 
@@ -192,6 +203,24 @@ def test_compare_tells_means_deviations_and_draws(
           "--out", str(tmp_path / "one")])  # fmt: skip
     alone = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert alone["final_accuracy"] == told["summary"][0]["accuracies"][1]
+
+
+def test_compare_goes_on_without_the_run_that_diverges(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named with its reason; the others are summed up. And the file may hold it all."""
+    config = tmp_path / "compare.toml"
+    config.write_text(
+        f'load = "{mine}"\ndataset = "blobs"\nmodel = "mlp"\nclients = 20\nrounds = 3\n'
+        'algorithms = ["fedavg", "half-varp-2:client-lr=1e20"]\nseeds = [1, 2]\nworkers = 2\n'
+    )
+    main(["compare", "--config", str(config), "--out", str(tmp_path / "out"), "--json"])
+    captured = capsys.readouterr()
+    told = json.loads(captured.out.splitlines()[-1])
+    assert [line["algorithm"] for line in told["summary"]] == ["fedavg"]
+    assert len(told["summary"][0]["accuracies"]) == 2
+    assert captured.err.count("half-varp-2:client-lr=1e20, seed") == 2
+    assert "diverged" in captured.err
 
 
 def test_data_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
