@@ -32,7 +32,7 @@ from fedadavr.simulation import Engine
 EXPERIMENT = Experiment(dataset="mnist", partition="iid", algorithm="fedavg")
 TRAIN, EVALUATE = 5, 250
 PEERS = ("flower", "pfl")
-ROUNDS = 5  # timed at once
+ROUNDS = 10  # timed at once
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def main(peers: str = "", json: bool = False, repeats: int = 5) -> None:
     Args:
         peers: Also time others, if they are installed: flower,pfl
         json: Print the rows as JSON.
-        repeats: How many times five rounds of each are timed, in turn.
+        repeats: How many times ten rounds of each are timed, in turn.
     """
     wanted = [peer for peer in peers.split(",") if peer]
     for peer in wanted:

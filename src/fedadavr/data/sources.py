@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from fedadavr.data import shakespeare
-from fedadavr.data.examples import Examples, Images, Windows
+from fedadavr.data.examples import Examples, Windows, images
 from fedadavr.data.files import read_cifar, read_idx, unzip
 from fedadavr.naming import find
 
@@ -133,7 +133,7 @@ def _missing(name: str, why: str = "") -> ValueError:
 def _images(name: str, train: Any, test: Any) -> Dataset:
     mean, std = _NORMAL[name]
     parts = [
-        Images(torch.tensor(x), torch.tensor(y, dtype=torch.int64), mean, std)
+        images(torch.tensor(x), torch.tensor(y, dtype=torch.int64), mean, std)
         for x, y in (train, test)
     ]
     return Dataset(name, parts[0], parts[1], classes=10)
@@ -174,9 +174,9 @@ def _idx(name: str) -> Dataset:
     if place is None:
         return _from_hub(name)
     x, y, test_x, test_y = (read_idx(place / file) for file in _FILES[name])
-    for images, labels, which in ((x, y, "train"), (test_x, test_y, "test")):
-        if len(images) != len(labels):
-            raise ValueError(f"{place / name}: {len(images)} {which} images, {len(labels)} labels")
+    for pixels, labels, which in ((x, y, "train"), (test_x, test_y, "test")):
+        if len(pixels) != len(labels):
+            raise ValueError(f"{place / name}: {len(pixels)} {which} images, {len(labels)} labels")
     return _images(name, (x[:, None], y), (test_x[:, None], test_y))
 
 
