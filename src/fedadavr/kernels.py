@@ -114,8 +114,8 @@ _jit_sum = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc"
 
 
 @_jit
-def _decode(codec, address, k, n, scale, y):
-    """y <- coordinates k .. k+n of the tensor stored at the address."""
+def _decode(codec, address, k, n, scale, y, pair):
+    """y <- coordinates k .. k+n of the tensor stored at the address; `pair` is room for int4."""
     if codec == FP32:
         f = carray(_pointer(address + 4 * k), n, np.float32)
         for j in range(n):
@@ -130,8 +130,7 @@ def _decode(codec, address, k, n, scale, y):
             y[j] = np.float32(q[j]) * scale
     else:
         p = carray(_pointer(address + k // 2), (n + 1) // 2, np.uint8)
-        pair = np.empty(BLOCK // 2, np.uint16)  # written two at once: a stride would not vectorize
-        for j in range((n + 1) // 2):
+        for j in range((n + 1) // 2):  # two at once, since a stride would not vectorize
             pair[j] = np.uint16(p[j] >> 4) | (np.uint16(p[j] & 15) << np.uint16(8))
         u = pair.view(np.int8)
         for j in range(n):
@@ -139,7 +138,7 @@ def _decode(codec, address, k, n, scale, y):
 
 
 @_jit
-def _encode(codec, address, k, n, scale, s):
+def _encode(codec, address, k, n, scale, s, pair):
     """Store s as coordinates k .. k+n of the tensor at the address; s becomes what it reads as."""
     if codec == FP32:
         f = carray(_pointer(address + 4 * k), n, np.float32)
@@ -160,7 +159,6 @@ def _encode(codec, address, k, n, scale, s):
             s[j] = x * scale
     else:
         p = carray(_pointer(address + k // 2), (n + 1) // 2, np.uint8)
-        pair = np.empty(BLOCK // 2, np.uint16)
         u = pair.view(np.uint8)
         top = np.float32(7.0)
         for j in range(n):
@@ -327,6 +325,7 @@ def measure(
     g = np.empty(BLOCK, np.float32)
     s = np.empty(BLOCK, np.float32)
     y = np.empty(BLOCK, np.float32)
+    pair = np.empty(BLOCK // 2, np.uint16)
     for b in range(lo, hi):
         a, n, t = start[b], stop[b] - start[b], tensor[b]
         k = a - origin[t]
@@ -335,7 +334,7 @@ def measure(
             own = keep != 0.0 or lean != 0.0
             alone = not own and first[record + 1] - first[record] == 1
             if own:
-                _decode(codec, old[record] + offset[t], k, n, old_scale[record, t], y)
+                _decode(codec, old[record] + offset[t], k, n, old_scale[record, t], y, pair)
                 _start_record(keep, lean, y, total[a : a + n], s, n)
             elif not alone:
                 s[:n] = 0.0
@@ -367,6 +366,7 @@ def advance(
     x = np.empty(BLOCK, np.float32)
     start_total = np.zeros(BLOCK, np.float64)
     remembers = codec != NONE
+    pair = np.empty(BLOCK // 2, np.uint16)
     for b in range(lo, hi):
         a, n, t = start[b], stop[b] - start[b], tensor[b]
         k = a - origin[t]
@@ -392,7 +392,7 @@ def advance(
                 ahead, size = 0, 0
             if remembers:
                 _fetch(ahead, 0, 4, size)
-                _decode(codec, old[record] + offset[t], k, n, old_scale[record, t], y)
+                _decode(codec, old[record] + offset[t], k, n, old_scale[record, t], y, pair)
                 _fetch(ahead, 1, 4, size)
                 if not alone:
                     _add(-recall[record], y, r, n)
@@ -409,7 +409,7 @@ def advance(
             if remembers:
                 stored = g if alone else s
                 _fetch(ahead, 2, 4, size)
-                _encode(codec, new[record] + offset[t], k, n, new_scale[record, t], stored)
+                _encode(codec, new[record] + offset[t], k, n, new_scale[record, t], stored, pair)
                 _fetch(ahead, 3, 4, size)
                 _move_total(now, after[record], stored, before[record], y, n)
         if scale != 1.0:
@@ -450,22 +450,24 @@ def finish(lo, hi, start, stop, tensor, hyper, rate, w, m, v, out):
 def encode(lo, hi, start, stop, tensor, origin, codec, address, offset, scales, x, peak):
     """Store a vector; with `peak` given (not empty) only find each block's largest magnitude."""
     s = np.empty(BLOCK, np.float32)
+    pair = np.empty(BLOCK // 2, np.uint16)
     for b in range(lo, hi):
         a, n, t = start[b], stop[b] - start[b], tensor[b]
         s[:n] = x[a : a + n]
         if len(peak):
             peak[b] = _peak(s, n)
         else:
-            _encode(codec, address + offset[t], a - origin[t], n, scales[t], s)
+            _encode(codec, address + offset[t], a - origin[t], n, scales[t], s, pair)
 
 
 @_jit
 def accumulate(lo, hi, start, stop, tensor, origin, codec, address, offset, scales, factor, total):
     """total += factor * what a record reads as."""
     y = np.empty(BLOCK, np.float32)
+    pair = np.empty(BLOCK // 2, np.uint16)
     for b in range(lo, hi):
         a, n, t = start[b], stop[b] - start[b], tensor[b]
-        _decode(codec, address + offset[t], a - origin[t], n, scales[t], y)
+        _decode(codec, address + offset[t], a - origin[t], n, scales[t], y, pair)
         now = total[a : a + n]
         for j in range(n):
             now[j] += factor * np.float64(y[j])

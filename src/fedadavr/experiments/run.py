@@ -116,34 +116,13 @@ def run(
     else:
         folder.create(experiment)
         w, done, pending, rows = None, 0, None, []
-    spent = rows[-1]["elapsed"] if rows else 0.0
     assert experiment.local_epochs is not None
     assert experiment.batch_size is not None
     recipe = Recipe(
         experiment.client_lr, experiment.momentum, experiment.local_epochs, experiment.batch_size,
         server.needs.proximal_mu,
     )  # fmt: skip
-    writer = _tensorboard(folder.path) if machine.tensorboard else None
-    began = time.perf_counter()
-
-    def write(row: Row, evaluation: Evaluation | None) -> None:
-        if evaluation is not None:
-            row |= {
-                "accuracy": evaluation.accuracy,
-                "loss": evaluation.loss,
-                "client_accuracy": [round(a, 2) for a in evaluation.client_accuracy],
-                "seconds_evaluating": evaluation.seconds,
-            }
-        row["elapsed"] = spent + time.perf_counter() - began
-        folder.write_row(row)
-        rows.append(row)
-        if writer is not None:
-            for key in ("train_loss", "accuracy", "loss"):
-                if key in row:
-                    writer.add_scalar(key, row[key], row["round"])
-        if on_row is not None:
-            on_row(row)
-
+    recorder = Recorder(folder, rows, on_row, machine.tensorboard)
     stop = _StopOnInterrupt()
     try:
         with stop, Engine(
@@ -154,42 +133,102 @@ def run(
             workers=machine.workers, device=device, w=w, round=done,
             prepare=partial(load_file, experiment.load) if experiment.load else None,
         ) as engine:  # fmt: skip
-            saved = engine.round
-            if pending is not None:
-                engine.begin_evaluation()
-            while engine.round < experiment.rounds and not stop.asked:
-                trained = engine.finish_training()
-                last = engine.round == experiment.rounds
-                if not last and not stop.asked:
-                    engine.begin_training()  # before the evaluation, which then fills the gaps
-                if pending is not None:
-                    write(pending, engine.finish_evaluation())
-                pending = {
-                    "round": trained.round, "train_loss": trained.loss, "clients": trained.clients,
-                    "seconds_training": trained.seconds_training,
-                    "seconds_server": trained.seconds_server,
-                }  # fmt: skip
-                if experiment.due(engine.round):
-                    engine.begin_evaluation()
-                else:
-                    write(pending, None)
-                    pending = None
-                every = machine.checkpoint_every
-                if last or (every and engine.round % every == 0):
-                    folder.save(engine.w, server, {"round": engine.round, "pending": pending})
-                    saved = engine.round
-            if saved != engine.round:  # Ctrl-C
-                folder.save(engine.w, server, {"round": engine.round, "pending": pending})
-            if pending is not None:
-                write(pending, engine.finish_evaluation())
-            reached = engine.round
+            _play(engine, experiment, machine.checkpoint_every, recorder, pending, stop)
+            finished = engine.round == experiment.rounds
     finally:
-        folder.close()
-        if writer is not None:
-            writer.close()
-    finished = reached == experiment.rounds
-    return summarize(rows, experiment, server.memory.nbytes if server.memory else 0, folder.path,
-                     finished)  # fmt: skip
+        recorder.close()
+    memory_bytes = 0 if server.memory is None else server.memory.nbytes
+    return summarize(rows, experiment, memory_bytes, folder.path, finished)
+
+
+def _play(
+    engine: Engine,
+    experiment: Experiment,
+    checkpoint_every: int,
+    recorder: Recorder,
+    pending: Row | None,
+    stop: _StopOnInterrupt,
+) -> None:
+    """Round after round, until the last or Ctrl-C; `pending`: a line that lacks its evaluation."""
+    assert experiment.rounds is not None
+    saved = engine.round
+
+    def save() -> None:
+        recorder.folder.save(engine.w, engine.server, {"round": engine.round, "pending": pending})
+
+    if pending is not None:
+        engine.begin_evaluation()
+    while engine.round < experiment.rounds and not stop.asked:
+        trained = engine.finish_training()
+        last = engine.round == experiment.rounds
+        if not last and not stop.asked:
+            engine.begin_training()  # before the evaluation, which then fills the gaps
+        if pending is not None:
+            recorder.write(pending, engine.finish_evaluation())
+        pending = {
+            "round": trained.round,
+            "train_loss": trained.loss,
+            "clients": trained.clients,
+            "seconds_training": trained.seconds_training,
+            "seconds_server": trained.seconds_server,
+        }
+        if experiment.due(engine.round):
+            engine.begin_evaluation()
+        else:
+            recorder.write(pending, None)
+            pending = None
+        if last or (checkpoint_every and engine.round % checkpoint_every == 0):
+            save()
+            saved = engine.round
+    if saved != engine.round:  # Ctrl-C
+        save()
+    if pending is not None:
+        recorder.write(pending, engine.finish_evaluation())
+
+
+class Recorder:
+    """Keeps a run's lines: in its folder, for TensorBoard, and for whoever wants to be told."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        rows: list[Row],
+        on_row: Callable[[Row], None] | None,
+        tensorboard: bool,
+    ) -> None:
+        self.folder, self.rows, self._on_row = folder, rows, on_row
+        self._before = rows[-1]["elapsed"] if rows else 0.0
+        self._began = time.perf_counter()
+        self._writer: Any = None
+        if tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(folder.path))
+
+    def write(self, row: Row, evaluation: Evaluation | None) -> None:
+        """A round is complete."""
+        if evaluation is not None:
+            row |= {
+                "accuracy": evaluation.accuracy,
+                "loss": evaluation.loss,
+                "client_accuracy": [round(a, 2) for a in evaluation.client_accuracy],
+                "seconds_evaluating": evaluation.seconds,
+            }
+        row["elapsed"] = self._before + time.perf_counter() - self._began
+        self.folder.write_row(row)
+        self.rows.append(row)
+        if self._writer is not None:
+            for key in ("train_loss", "accuracy", "loss"):
+                if key in row:
+                    self._writer.add_scalar(key, row[key], row["round"])
+        if self._on_row is not None:
+            self._on_row(row)
+
+    def close(self) -> None:
+        """Close the files."""
+        self.folder.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 def summarize(
@@ -277,9 +316,3 @@ class _StopOnInterrupt:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-
-
-def _tensorboard(path: Path) -> Any:
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(path))
