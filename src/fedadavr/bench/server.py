@@ -1,4 +1,8 @@
-"""`fedadavr bench server`: one server step, beside plain NumPy, Flower, and a copy's bandwidth."""
+"""`fedadavr bench server`: one server step, beside plain NumPy, Flower, and a mere copy.
+
+The bound is the time in which this machine copies as many bytes as the step must move, measured in
+turn with the step, since on a shared machine the bandwidth changes from minute to minute.
+"""
 
 from __future__ import annotations
 
@@ -186,22 +190,28 @@ def flower_aggregations(
     }
 
 
-def copy_bandwidth(megabytes: int = 256) -> float:
-    """Bytes a second that a copy moves (read and written), on as many threads as kernels use."""
-    size = megabytes * 2**20 // 4
-    source, target = np.ones(size, np.float32), np.zeros(size, np.float32)
+class Copier:
+    """Moves bytes as fast as this machine does: a copy, on the number of threads that suits it."""
 
-    def copy(threads: int) -> None:
+    def __init__(self, capacity: float) -> None:
+        self._source = np.ones(int(capacity) // 2, np.uint8)
+        self._target = np.zeros_like(self._source)
+        counts = range(1, kernels.threads() + 1)
+        self._threads = min(
+            counts, key=lambda n: statistics.median(timed(partial(self.move, capacity, n), 5))
+        )
+
+    def move(self, number: float, threads: int | None = None) -> None:
+        """Read half of that many bytes and write the other half."""
+        threads = threads or self._threads
+        half = int(number) // 2
+        source, target = self._source[:half], self._target[:half]
         parts = zip(np.array_split(target, threads), np.array_split(source, threads), strict=True)
         workers = [threading.Thread(target=np.copyto, args=part) for part in parts]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
-
-    counts = range(1, kernels.threads() + 1)
-    best = min(statistics.median(timed(partial(copy, n), 7)) for n in counts)
-    return 2 * source.nbytes / best
 
 
 def bytes_moved(d: int, clients: int, codec: str, optimizer: str) -> float:
@@ -242,7 +252,7 @@ def side_by_side(works: dict[str, Callable[[], Any]], rounds: int) -> dict[str, 
 def large(layout: Layout, rounds: int) -> Iterator[Row]:
     """Every codec and optimizer at a large model's size."""
     w, updates = replies(layout)
-    bandwidth = copy_bandwidth()
+    copier = Copier(bytes_moved(layout.size, CLIENTS, "fp32", "lamb"))
     flower = importlib.util.find_spec("flwr") is not None
     out = np.empty_like(w)
     for codec in CODECS:
@@ -252,11 +262,10 @@ def large(layout: Layout, rounds: int) -> Iterator[Row]:
             works: dict[str, Callable[[], Any]] = {
                 "ours": partial(ours.step, w, updates, out=out),
                 "numpy": partial(plain.step, w, updates),
+                "bound": partial(copier.move, bytes_moved(layout.size, CLIENTS, codec, optimizer)),
             }
             for name, ms in side_by_side(works, rounds).items():
                 yield Row(name, codec, optimizer, layout.size, CLIENTS, CLIENTS, ms)
-            ms = bytes_moved(layout.size, CLIENTS, codec, optimizer) / bandwidth * 1000
-            yield Row("bound", codec, optimizer, layout.size, CLIENTS, CLIENTS, ms)
     if flower:
         for name, ms in side_by_side(flower_aggregations(layout, w, updates), rounds).items():
             yield Row(name, "", name.removeprefix("flower-"), layout.size, CLIENTS, CLIENTS, ms)
