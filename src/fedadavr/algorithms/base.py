@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
@@ -118,7 +119,7 @@ class Direction:
 
 
 @dataclass(eq=False)
-class Algorithm:
+class Algorithm(ABC):
     """A server: settings, an optimizer, perhaps a memory, and `step`.
 
     A new algorithm is a subclass with its settings as fields and a `direction`; see CONTRIBUTING.
@@ -181,9 +182,9 @@ class Algorithm:
         """What a round remembers; called before the cohort is counted in the population."""
         return Stored(share=np.ones(len(cohort)))
 
+    @abstractmethod
     def direction(self, cohort: Cohort) -> Direction:
         """Where the server steps; called after the cohort is counted in the population."""
-        raise NotImplementedError(f"{type(self).__name__} must say its direction")
 
     # --- one round ---
 

@@ -1,6 +1,6 @@
 """2x2 max-pooling followed by ReLU, in one loop forward and one backward.
 
-On a CPU, PyTorch's pooling alone takes more of a LeNet-5 step than its second convolution. The
+On a CPU, PyTorch's pooling takes longer forward than LeNet-5's second convolution. The
 values and gradients are those of `relu(max_pool2d(x, 2))`: of equal values, the first is it.
 """
 
