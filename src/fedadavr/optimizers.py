@@ -147,9 +147,10 @@ class Optimizer:
         self.done(step, w, out, norms)
         return out
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state: the name, the count of steps, and copies of the moments."""
-        return {"name": self.name, "steps": self.steps, "m": self.m.copy(), "v": self.v.copy()}
+    def state_dict(self, *, copy: bool = True) -> dict[str, Any]:
+        """The state: the name, the count of steps, and the moments (copies, unless told)."""
+        m, v = (self.m.copy(), self.v.copy()) if copy else (self.m, self.v)
+        return {"name": self.name, "steps": self.steps, "m": m, "v": v}
 
     def check_state(self, state: dict[str, Any]) -> None:
         """Raise unless the state fits this optimizer; changes nothing."""

@@ -31,6 +31,7 @@ class Update:
     weights: Vector
     examples: int
     steps: int | None = None
+    owner: int = 0  # the node it came from, if its ids can be relied on; 0: not known
 
 
 class Rejected(ValueError):
@@ -74,6 +75,7 @@ class Cohort:
     steps: Floats  # local steps, 0 where not reported
     keys: Sequence[str]  # the records they write, in order, each once
     first: npt.NDArray[np.int64]  # each record's first client; at the end, the number of clients
+    owners: Sequence[int] = ()  # the nodes they came from, 0 where not known
     count: int = 0  # N, the clients of the population
     weight: float = 0.0  # P, the sum of the population's weights in the memory's total
 
@@ -135,6 +137,8 @@ class Algorithm(ABC):
     """Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds."""
     max_norm: float | None = None
     """Reject an update whose |w - w_i| is larger; None: no bound."""
+    store: Store | None = None
+    """Where the client memory lives and `commit` writes; None: in RAM, and nothing is kept."""
 
     memory: ClientMemory | None = field(init=False, repr=False, default=None)
     stepper: Optimizer = field(init=False, repr=False)
@@ -219,6 +223,7 @@ class Algorithm(ABC):
             return out
         memory, layout, blocks = self.memory, self.layout, self.layout.blocks
         page = Page.blank(cohort.keys) if memory is None else memory.open(cohort.keys)
+        self._check_owners(cohort, page)
         codec, offsets, total = (
             (kernels.NONE, layout.offsets, np.zeros(0))
             if memory is None
@@ -259,7 +264,7 @@ class Algorithm(ABC):
             self.stepper.m, self.stepper.v, out, norms, step.hold,
         )  # fmt: skip
         if memory is not None:
-            memory.close(page, after)
+            memory.close(page, after, self._owners(cohort))
         self.stepper.done(step, w, out, norms)
         return out
 
@@ -301,6 +306,7 @@ class Algorithm(ABC):
             clients=[item[1] for item in keyed],
             examples=np.array([item[2].examples for item in keyed], np.float64),
             steps=np.array([item[2].steps or 0 for item in keyed], np.float64),
+            owners=[item[2].owner for item in keyed],
             keys=[keys[k] for k in first],
             first=np.array([*first, len(keys)], np.int64),
         )
@@ -320,6 +326,21 @@ class Algorithm(ABC):
             return str(error).removeprefix("update: ")
         return _bad_vector(update.weights, self.layout.size)
 
+    def _owners(self, cohort: Cohort) -> list[int] | None:
+        """The node of each record's client; None where a record is not one client's."""
+        return list(cohort.owners) if list(cohort.keys) == list(cohort.clients) else None
+
+    def _check_owners(self, cohort: Cohort, page: Page) -> None:
+        """A client's id stays with the node that first used it."""
+        owners = self._owners(cohort) or [0] * len(page.records)
+        reasons = {
+            client: f"this id belongs to node {record.owner}, and node {owner} claims it"
+            for client, record, owner in zip(page.clients, page.records, owners, strict=True)
+            if record is not None and owner and record.owner not in (0, owner)
+        }
+        if reasons:
+            raise Rejected(reasons)
+
     def _check_updates(self, w: Vector, cohort: Cohort, squares: Floats) -> None:
         """The part of the check that needs the first pass: finite, and not too long."""
         norms = np.sqrt(squares.sum(axis=1)) * self.client_lr
@@ -337,16 +358,16 @@ class Algorithm(ABC):
 
     # --- state ---
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, *, copy: bool = True) -> dict[str, Any]:
         """All of the state but the records of the client memory, which its store holds.
 
-        Plain numbers, strings, lists, dictionaries and arrays; the arrays are copies.
+        Plain numbers, strings, lists, dictionaries and arrays; the arrays are copies unless told.
         """
         return {
             "algorithm": self.name,
             "layout": self.layout.digest,
-            "optimizer": self.stepper.state_dict(),
-            "memory": None if self.memory is None else self.memory.state_dict(),
+            "optimizer": self.stepper.state_dict(copy=copy),
+            "memory": None if self.memory is None else self.memory.state_dict(copy=copy),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -368,6 +389,33 @@ class Algorithm(ABC):
             self.memory.load_state_dict(state["memory"])
         self.stepper.load_state_dict(state["optimizer"])
 
+    def commit(self, w: Vector, **extra: Any) -> None:
+        """Write the model, the state, the memory and whatever else to the store, all or nothing.
+
+        Without a durable store it does nothing. If it fails, the last commit is as it was, nothing
+        is lost here, and it can be tried again, also after more rounds.
+        """
+        if self.store is None or not self.store.durable:
+            return
+        state = {
+            "layout": {name: list(shape) for name, shape in self.layout.shapes.items()},
+            "w": w,
+            "server": self.state_dict(copy=False),
+            "extra": extra,
+        }
+        if self.memory is not None:
+            self.memory.commit(state)
+        else:
+            self.store.commit({}, state)
+
+    def restore(self) -> tuple[Vector, dict[str, Any]] | None:
+        """Take over the store's last commit: its model and its extra; None if there is none."""
+        state = None if self.store is None else self.store.state()
+        if state is None:
+            return None
+        self.load_state_dict(state["server"])
+        return state["w"], state["extra"]
+
 
 @dataclass(eq=False)
 class Remembering(Algorithm):
@@ -378,8 +426,8 @@ class Remembering(Algorithm):
     """How updates are stored: fp32, fp16, int8 or int4."""
     population: int | Mapping[str, int] | None = None
     """How many clients there are, or their sizes; None: those seen so far."""
-    store: Store | None = None
-    """Where the bytes live; None: in RAM."""
+    prune_after: int | None = None
+    """Forget a client that was not seen for so many rounds; None: never."""
 
     memory: ClientMemory = field(init=False, repr=False)
 
@@ -390,6 +438,7 @@ class Remembering(Algorithm):
             weights=self._weights(),
             population=self._population(),
             store=self.store,
+            prune_after=self.prune_after,
         )
 
     def _weights(self) -> Weights:

@@ -288,6 +288,8 @@ def main(argv: list[str], prog: str) -> None:
     if options.target is not None and not 0 < options.target <= 100:
         raise ValueError(f"--target is an accuracy in percent, got {options.target:g}")
     options.machine.check()
+    if options.store is not None:
+        raise ValueError("compare makes many runs, and each needs a store of its own: use run")
     if options.load:
         load_file(options.load)
     contestants = [contestant(s, options.experiment, options.seeds) for s in options.algorithms]

@@ -13,6 +13,7 @@ from fedadavr.algorithms import Algorithm, algorithm, settings_of
 from fedadavr.data import PARTITIONS, datasets
 from fedadavr.data.sources import CLIENTS
 from fedadavr.loading import load_file
+from fedadavr.memory import Store
 from fedadavr.models import models
 from fedadavr.naming import unknown
 from fedadavr.vector import Layout
@@ -32,6 +33,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 ALGORITHM_SETTINGS = (
     "optimizer", "server_lr", "codec", "weighting", "beta1", "beta2", "eps", "weight_decay",
     "trust_ratio", "mu", "tau", "warmup", "clusters", "max_norm",
+    "prune_after",
 )  # fmt: skip
 
 
@@ -79,6 +81,8 @@ class Experiment:
     """ClusterFedVARP's number of clusters."""
     max_norm: float | None = None
     """Reject updates longer than this."""
+    prune_after: int | None = None
+    """Forget a client that was not seen for so many rounds."""
     model: str | None = None
     """Model: lenet5, cnn, resnet18, gru, or one that --load brings (default: the data set's)."""
     stem: str | None = None
@@ -165,7 +169,12 @@ class Experiment:
             raise ValueError(f"{flag('seed')} must not be negative, got {self.seed}")
         self.server(Layout({"probe": (1,)}))
 
-    def server(self, layout: Layout, sizes: Mapping[str, int] | None = None) -> Algorithm:
+    def server(
+        self,
+        layout: Layout,
+        sizes: Mapping[str, int] | None = None,
+        store: Store | None = None,
+    ) -> Algorithm:
         """The algorithm, with the settings that are given; `sizes` are those of the clients."""
         known = settings_of(self.algorithm)
         given = {
@@ -183,7 +192,7 @@ class Experiment:
             given["population"] = self.clients if sizes is None else sizes
         if "client_momentum" in known:
             given["client_momentum"] = self.momentum
-        return algorithm(self.algorithm, layout, client_lr=self.client_lr, **given)
+        return algorithm(self.algorithm, layout, client_lr=self.client_lr, store=store, **given)
 
     def due(self, round: int) -> bool:
         """Whether a round is evaluated."""

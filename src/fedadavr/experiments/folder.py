@@ -2,7 +2,8 @@
 
 `config.toml` holds everything needed to run it again. `metrics.jsonl` has one line a round, in
 order. `checkpoint.safetensors` holds the model, the server's state and the client memory; what is
-no array stands as JSON in its header. It is replaced whole, so a crash leaves the last one.
+no array stands as JSON in its header. It is replaced whole, so a crash leaves the last one. A run
+with a store has no checkpoint: all that lives in the store, and the file `store` says where it is.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from safetensors.numpy import save
 from fedadavr.algorithms import Algorithm
 from fedadavr.experiments.experiment import Experiment, read_toml
 from fedadavr.memory import Record
+from fedadavr.memory.durable import fill, strip
 from fedadavr.vector import Vector
 
 log = logging.getLogger(__name__)
 
 CONFIG, METRICS, CHECKPOINT = "config.toml", "metrics.jsonl", "checkpoint.safetensors"
+STORE = "store"
 
 
 class RunFolder:
@@ -42,10 +45,12 @@ class RunFolder:
                 "or choose another --out"
             )
 
-    def create(self, experiment: Experiment) -> None:
-        """Start a new run here."""
+    def create(self, experiment: Experiment, store: str | None = None) -> None:
+        """Start a new run here; `store` is the address of its store, if it has one."""
         self.check_free()
         self.path.mkdir(parents=True, exist_ok=True)
+        if store is not None:
+            write_whole(self.path / STORE, store.encode())
         self.write_config(experiment)
         self._metrics = (self.path / METRICS).open("w")
 
@@ -58,6 +63,11 @@ class RunFolder:
         if not (self.path / CONFIG).is_file():
             raise ValueError(f"{self.path} holds no run: there is no {CONFIG} in it")
         return Experiment(**read_toml(self.path / CONFIG))
+
+    def store(self) -> str | None:
+        """The address of the run's store, if it has one."""
+        path = self.path / STORE
+        return path.read_text() if path.is_file() else None
 
     def write_row(self, row: dict[str, Any]) -> None:
         """Add a round's line."""
@@ -87,12 +97,16 @@ class RunFolder:
         self._metrics = (self.path / METRICS).open("a")
         return kept
 
-    def save(self, w: Vector, server: Algorithm, extra: dict[str, Any]) -> None:
-        """Write the checkpoint, after the lines of the rounds before it are safe on the disk."""
+    def sync(self) -> None:
+        """Have the lines safe on the disk."""
         assert self._metrics is not None
         os.fsync(self._metrics.fileno())
+
+    def save(self, w: Vector, server: Algorithm, extra: dict[str, Any]) -> None:
+        """Write the checkpoint, after the lines of the rounds before it are safe on the disk."""
+        self.sync()
         arrays: dict[str, Any] = {"w": w}
-        about: dict[str, Any] = {"state": _strip(server.state_dict(), "state", arrays), **extra}
+        about: dict[str, Any] = {"state": strip(server.state_dict(), "state", arrays), **extra}
         if server.memory is not None:
             records = sorted(server.memory.records())
             about["clients"] = [[client, r.weight, r.round] for client, r in records]
@@ -113,10 +127,11 @@ class RunFolder:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, KeyError, json.JSONDecodeError) as error:
             raise ValueError(f"{path} is damaged ({error}): the run cannot be continued") from None
-        server.load_state_dict(_fill(about.pop("state"), arrays))
+        server.load_state_dict(fill(about.pop("state"), arrays))
         if server.memory is not None:
+            codec, layout = server.memory.codec.name, server.layout.digest
             server.memory.store.commit({
-                client: Record(weight, round, data.copy())
+                client: Record(weight, round, data.copy(), codec, layout)
                 for (client, weight, round), data in zip(
                     about.pop("clients"), arrays["records"], strict=True)
             })  # fmt: skip
@@ -141,22 +156,3 @@ def write_whole(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _strip(tree: Any, name: str, arrays: dict[str, Any]) -> Any:
-    """The tree with its arrays taken out and named."""
-    if isinstance(tree, dict):
-        return {key: _strip(value, f"{name}.{key}", arrays) for key, value in tree.items()}
-    if isinstance(tree, np.ndarray):
-        arrays[name] = tree
-        return {"array": name}
-    return tree
-
-
-def _fill(tree: Any, arrays: dict[str, Any]) -> Any:
-    """The tree with its arrays put in again."""
-    if isinstance(tree, dict):
-        if set(tree) == {"array"} and tree["array"] in arrays:
-            return arrays[tree["array"]]
-        return {key: _fill(value, arrays) for key, value in tree.items()}
-    return tree

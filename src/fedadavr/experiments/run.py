@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +15,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedadavr.algorithms import Algorithm
 from fedadavr.clients import Recipe, layout_of
 from fedadavr.data import Federation, federate, load
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
 from fedadavr.loading import load_file
+from fedadavr.memory import Store, open_store
+from fedadavr.memory.opening import absolute, public
 from fedadavr.models import build
 from fedadavr.simulation import Engine, Evaluation
+from fedadavr.vector import Vector
 
 Row = dict[str, Any]
 
@@ -33,8 +38,14 @@ class Machine:
     """Processes that train and evaluate."""
     device: str = "cpu"
     """cpu, cuda, mps, or auto."""
-    checkpoint_every: int = 10
-    """Write a checkpoint every so many rounds; 0: only at the end and on Ctrl-C."""
+    checkpoint_every: int | None = None
+    """Write a checkpoint every so many rounds (default: 10); 0: only at the end and on Ctrl-C."""
+    store: str | None = None
+    """Keep model, memory and state in lmdb:FOLDER or redis://HOST:PORT instead of checkpoints."""
+    commit_every: int | None = None
+    """With --store: commit every so many rounds (default: 1); until then records stay in RAM."""
+    encrypt_with: Path | None = None
+    """With --store: a file with 32 bytes, the key that the client records are encrypted with."""
     tensorboard: bool = False
     """Write TensorBoard events into the run's folder."""
 
@@ -42,8 +53,10 @@ class Machine:
         """The device that is meant; contradictions are refused."""
         if self.workers < 1:
             raise ValueError(f"--workers must be at least 1, got {self.workers}")
-        if self.checkpoint_every < 0:
+        if self.checkpoint_every is not None and self.checkpoint_every < 0:
             raise ValueError(f"--checkpoint-every must be 0 or more, got {self.checkpoint_every}")
+        if self.commit_every is not None and self.commit_every < 1:
+            raise ValueError(f"--commit-every must be at least 1, got {self.commit_every}")
         there = {"cpu": True, "cuda": torch.cuda.is_available(),
                  "mps": torch.backends.mps.is_available()}  # fmt: skip
         if self.device == "auto":
@@ -95,16 +108,104 @@ def run(
     folder = RunFolder(out or default_folder(experiment))
     if not resume:
         folder.check_free()
-    if federation is None:
-        federation = make_federation(experiment)
-    module = build(model_name(experiment), federation.classes, experiment.seed)
-    check_fit(module, federation, experiment)
-    sizes = {str(k): len(part) for k, part in enumerate(federation.train_parts)}
-    server = experiment.server(layout_of(module), sizes)
-    assert experiment.rounds is not None
-    if resume:
-        w, about = folder.restore(server)
+    store = open_run_store(folder, machine, resume)
+    try:
+        if federation is None:
+            federation = make_federation(experiment)
+        module = build(model_name(experiment), federation.classes, experiment.seed)
+        check_fit(module, federation, experiment)
+        sizes = {str(k): len(part) for k, part in enumerate(federation.train_parts)}
+        server = experiment.server(layout_of(module), sizes, store)
+        keeper = Keeper(folder, server, experiment, machine)
+        w, done, pending, rows = keeper.resume() if resume else keeper.start()
+        recorder = Recorder(folder, rows, on_row, machine.tensorboard)
+        assert experiment.local_epochs is not None
+        assert experiment.batch_size is not None
+        recipe = Recipe(
+            experiment.client_lr, experiment.momentum, experiment.local_epochs,
+            experiment.batch_size, server.needs.proximal_mu,
+        )  # fmt: skip
+        stop = _StopOnInterrupt()
+        try:
+            with stop, Engine(
+                server, module, federation, recipe, seed=experiment.seed,
+                clients_per_round=experiment.clients_per_round,
+                evaluate_clients=experiment.evaluate_clients,
+                evaluate_examples=experiment.evaluate_examples,
+                workers=machine.workers, device=device, w=w, round=done,
+                prepare=partial(load_file, experiment.load) if experiment.load else None,
+            ) as engine:  # fmt: skip
+                _play(engine, experiment, keeper, recorder, pending, stop)
+                finished = engine.round == experiment.rounds
+        finally:
+            recorder.close()
+        memory_bytes = 0 if server.memory is None else server.memory.nbytes
+    finally:
+        if store is not None:
+            store.close()
+    return summarize(rows, experiment, memory_bytes, folder.path, finished)
+
+
+def open_run_store(folder: RunFolder, machine: Machine, resume: bool) -> Store | None:
+    """The store that is asked for, or that the run to be continued has; None: checkpoints."""
+    address, saved = machine.store, folder.store() if resume else None
+    if address is not None:
+        address = absolute(address)
+        if resume and public(address) != saved:
+            raise ValueError(
+                f"the run in {folder.path} lives in {saved or 'its checkpoint'}: "
+                "--store cannot change that"
+            )
+    address = address or saved
+    if address is None or address == "ram":
+        if machine.commit_every is not None or machine.encrypt_with is not None:
+            raise ValueError("--commit-every and --encrypt-with go with a --store that lasts")
+        return None
+    if machine.checkpoint_every is not None:
+        raise ValueError("with --store there are no checkpoints: use --commit-every")
+    store = open_store(address, machine.encrypt_with)
+    if not resume and store.state() is not None:
+        store.close()
+        raise ValueError(
+            f"{public(address)} holds a run already: continue it with --resume and its folder, "
+            "or choose another --store"
+        )
+    return store
+
+
+class Keeper:
+    """Keeps the model and the server's state: in the run's checkpoint, or in its store."""
+
+    def __init__(
+        self, folder: RunFolder, server: Algorithm, experiment: Experiment, machine: Machine
+    ) -> None:
+        self.folder, self.server, self.experiment = folder, server, experiment
+        self.address = machine.store and public(absolute(machine.store))
+        if server.store is not None:
+            self.every = machine.commit_every or 1
+        else:
+            self.address = None
+            self.every = 10 if machine.checkpoint_every is None else machine.checkpoint_every
+
+    def start(self) -> tuple[Vector | None, int, Row | None, list[Row]]:
+        """Begin a new run."""
+        self.folder.create(self.experiment, self.address)
+        return None, 0, None, []
+
+    def resume(self) -> tuple[Vector | None, int, Row | None, list[Row]]:
+        """Take up what was kept: the model, the rounds done, a line not written yet, the lines."""
+        experiment, folder = self.experiment, self.folder
+        w: Vector | None
+        if self.server.store is None:
+            w, about = folder.restore(self.server)
+        else:
+            w, about = self.server.restore() or (None, {})
+            if about and _essence(about["experiment"]) != _essence(experiment.to_toml()):
+                raise ValueError(
+                    f"{folder.store()} holds another run than the one in {folder.path}"
+                )
         done = int(about.get("round", 0))
+        assert experiment.rounds is not None
         if experiment.rounds < done:
             raise ValueError(
                 f"the run in {folder.path} has done {done} rounds already: "
@@ -112,39 +213,31 @@ def run(
             )
         folder.write_config(experiment)
         pending: Row | None = about.get("pending")
-        rows = folder.rewind(done, unwritten=1 if pending else 0)
-    else:
-        folder.create(experiment)
-        w, done, pending, rows = None, 0, None, []
-    assert experiment.local_epochs is not None
-    assert experiment.batch_size is not None
-    recipe = Recipe(
-        experiment.client_lr, experiment.momentum, experiment.local_epochs, experiment.batch_size,
-        server.needs.proximal_mu,
-    )  # fmt: skip
-    recorder = Recorder(folder, rows, on_row, machine.tensorboard)
-    stop = _StopOnInterrupt()
-    try:
-        with stop, Engine(
-            server, module, federation, recipe, seed=experiment.seed,
-            clients_per_round=experiment.clients_per_round,
-            evaluate_clients=experiment.evaluate_clients,
-            evaluate_examples=experiment.evaluate_examples,
-            workers=machine.workers, device=device, w=w, round=done,
-            prepare=partial(load_file, experiment.load) if experiment.load else None,
-        ) as engine:  # fmt: skip
-            _play(engine, experiment, machine.checkpoint_every, recorder, pending, stop)
-            finished = engine.round == experiment.rounds
-    finally:
-        recorder.close()
-    memory_bytes = 0 if server.memory is None else server.memory.nbytes
-    return summarize(rows, experiment, memory_bytes, folder.path, finished)
+        return w, done, pending, folder.rewind(done, unwritten=1 if pending else 0)
+
+    def due(self, round: int) -> bool:
+        """Whether the state is kept after this round."""
+        return bool(self.every) and round % self.every == 0
+
+    def keep(self, w: Vector, round: int, pending: Row | None) -> None:
+        """Keep the state as it is after a round."""
+        if self.server.store is None:
+            self.folder.save(w, self.server, {"round": round, "pending": pending})
+            return
+        self.folder.sync()  # a line is never lost that the store reckons with
+        self.server.commit(w, round=round, pending=pending, experiment=self.experiment.to_toml())
+
+
+def _essence(toml: str) -> dict[str, Any]:
+    """The settings of a run that cannot change when it is continued."""
+    settings = tomllib.loads(toml)
+    return {k: v for k, v in settings.items() if k not in ("rounds", "average_last", "load")}
 
 
 def _play(
     engine: Engine,
     experiment: Experiment,
-    checkpoint_every: int,
+    keeper: Keeper,
     recorder: Recorder,
     pending: Row | None,
     stop: _StopOnInterrupt,
@@ -152,9 +245,6 @@ def _play(
     """Round after round, until the last or Ctrl-C; `pending`: a line that lacks its evaluation."""
     assert experiment.rounds is not None
     saved = engine.round
-
-    def save() -> None:
-        recorder.folder.save(engine.w, engine.server, {"round": engine.round, "pending": pending})
 
     if pending is not None:
         engine.begin_evaluation()
@@ -177,11 +267,11 @@ def _play(
         else:
             recorder.write(pending, None)
             pending = None
-        if last or (checkpoint_every and engine.round % checkpoint_every == 0):
-            save()
+        if last or keeper.due(engine.round):
+            keeper.keep(engine.w, engine.round, pending)
             saved = engine.round
     if saved != engine.round:  # Ctrl-C
-        save()
+        keeper.keep(engine.w, engine.round, pending)
     if pending is not None:
         recorder.write(pending, engine.finish_evaluation())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,8 +14,11 @@ import numpy.typing as npt
 from fedadavr import kernels
 from fedadavr.memory.codecs import codec as find_codec
 from fedadavr.memory.population import Population, Undo
-from fedadavr.memory.ram import RamStore, Record, Store
+from fedadavr.memory.ram import RamStore
+from fedadavr.memory.store import Damaged, Record, State, Store
 from fedadavr.vector import Layout, Vector
+
+log = logging.getLogger(__name__)
 
 Weights = Literal["examples", "clients"]
 Floats = npt.NDArray[np.float64]
@@ -36,6 +41,7 @@ class Page:
     new: npt.NDArray[np.int64]
     new_scale: npt.NDArray[np.float32]
     undo: list[Undo] = field(default_factory=list)
+    expired: dict[str, Record] = field(default_factory=dict)
 
     @classmethod
     def blank(cls, clients: Sequence[str]) -> Page:
@@ -55,9 +61,11 @@ class ClientMemory:
     weights : `"examples"` weighs a client by its number of examples, `"clients"` by one
     population : see `Population`
     store : where the bytes live; in RAM unless told
+    prune_after : forget a client that was not seen for so many rounds; None: never
 
     It always holds that `total == sum_j weight_j * decode(y_j)`: the total is moved by what was
-    stored, never by what was sent, so a codec's rounding does not make it drift.
+    stored, never by what was sent, so a codec's rounding does not make it drift. With a durable
+    store, what rounds have changed stays in RAM until `commit`.
     """
 
     def __init__(
@@ -68,6 +76,7 @@ class ClientMemory:
         weights: Weights = "examples",
         population: int | Mapping[str, int] | None = None,
         store: Store | None = None,
+        prune_after: int | None = None,
     ) -> None:
         self.layout = layout
         self.codec = find_codec(codec)
@@ -76,6 +85,11 @@ class ClientMemory:
         self.store: Store = RamStore() if store is None else store
         self.total: Floats = np.zeros(layout.size)
         self.round = 0
+        if prune_after is not None and (type(prune_after) is not int or prune_after < 1):
+            raise ValueError(f"prune_after must be a whole number from 1 up, got {prune_after!r}")
+        self.prune_after = prune_after
+        self._recent: deque[list[str]] = deque()  # who was seen in the last rounds, if we prune
+        self._staged: dict[str, Record | None] = {}
         self.offsets = self.codec.offsets(layout)
         self._scales = self.codec.scale_count(layout)
 
@@ -90,10 +104,10 @@ class ClientMemory:
         return self.population.size if self.weights == "examples" else float(self.count)
 
     def __len__(self) -> int:
-        return len(self.store)
+        return self.population.seen
 
     def __contains__(self, client: str) -> bool:
-        return self.store.get([client])[0] is not None
+        return self._find([client])[0] is not None
 
     @property
     def nbytes(self) -> int:
@@ -102,8 +116,10 @@ class ClientMemory:
 
     def update_of(self, client: str) -> Vector:
         """What is remembered of a client: its last update as it was stored, zeros if never seen."""
-        record = self.store.get([client])[0]
-        return self.layout.zeros() if record is None else self._decode(record)
+        record = self._find([client])[0]
+        if record is None:
+            return self.layout.zeros()
+        return self.codec.decode(self.layout, record.data)
 
     def mean(self) -> Floats:
         """The weighted mean of what is remembered, over the whole population."""
@@ -111,15 +127,77 @@ class ClientMemory:
 
     def staleness(self, client: str) -> int | None:
         """For how many rounds the client has not been seen; None if never."""
-        record = self.store.get([client])[0]
+        record = self._find([client])[0]
         return None if record is None else self.round - record.round
 
     def resum(self) -> Floats:
         """The total, summed again from the stored records."""
         total = np.zeros(self.layout.size)
-        for _, record in self.store.items():
+        for _, record in self.records():
             self.codec.accumulate(self.layout, record.data, record.weight, total)
         return total
+
+    def records(self) -> Iterator[tuple[str, Record]]:
+        """All clients and their records; those that cannot be read are left out."""
+        for client, record in self._all():
+            if isinstance(record, Record):
+                yield client, record
+
+    def _all(self, data: bool = True) -> Iterator[tuple[str, Record | Damaged]]:
+        for client, record in self.store.items(data):
+            if client not in self._staged:
+                yield client, self._fitting(client, record) if data else record
+        for client, staged in self._staged.items():
+            if staged is not None:
+                yield client, staged
+
+    def _find(self, clients: Sequence[str]) -> list[Record | None]:
+        """The records as the last round left them. One that cannot be read is dropped for good."""
+        found = self._look_up(clients)
+        if any(isinstance(record, Damaged) for record in found):
+            self.repair()
+            found = self._look_up(clients)
+        return [record if isinstance(record, Record) else None for record in found]
+
+    def _look_up(self, clients: Sequence[str]) -> list[Record | Damaged | None]:
+        stored = [client for client in clients if client not in self._staged]
+        found: dict[str, Record | Damaged | None] = dict(
+            zip(stored, self.store.get(stored) if stored else [], strict=True)
+        )
+        return [
+            self._staged[client] if client in self._staged
+            else self._fitting(client, found[client])
+            for client in clients
+        ]  # fmt: skip
+
+    def _fitting(self, client: str, record: Any) -> Any:
+        """The record, unless it is of another model or codec."""
+        if isinstance(record, Record):
+            for what, theirs, mine in (("layout", record.layout, self.layout.digest),
+                                       ("codec", record.codec, self.codec.name)):  # fmt: skip
+                if theirs != mine:
+                    return Damaged(f"it is of {what} {theirs}, this memory has {mine}")
+            if len(record.data) != self.offsets[-1]:
+                return Damaged(f"it has {len(record.data)} bytes, need {self.offsets[-1]}")
+        return record
+
+    def repair(self) -> list[str]:
+        """Drop the records that cannot be read, and sum the rest again; who was dropped."""
+        total, seen, size, lost = np.zeros(self.layout.size), 0, 0, []
+        for client, record in self._all():
+            if isinstance(record, Damaged):
+                log.error(
+                    "client %r: its record cannot be read, %s; it counts as never seen from now on",
+                    client, record.why,
+                )  # fmt: skip
+                lost.append(client)
+            else:
+                self.codec.accumulate(self.layout, record.data, record.weight, total)
+                seen, size = seen + 1, size + record.weight
+        self.total[...] = total
+        self.population.recount(seen, size, len(lost))
+        self._stage(dict.fromkeys(lost))
+        return lost
 
     # --- joining and leaving ---
 
@@ -141,26 +219,45 @@ class ClientMemory:
 
     def _take_out(self, client: str) -> int | None:
         """Take a client's record out of the total and the store; its weight, None if never seen."""
-        record = self.store.get([client])[0]
+        record = self._find([client])[0]
         if record is None:
             return None
+        self._subtract(client, record)
+        return record.weight
+
+    def _subtract(self, client: str, record: Record) -> None:
         self.codec.accumulate(self.layout, record.data, -record.weight, self.total)
-        weight = record.weight
-        self.store.commit({client: None})
-        if not len(self.store):
+        self._stage({client: None})
+        if self.population.seen == 1:  # it was the last
             self.total[:] = 0.0
-        return weight
+
+    def _stage(self, records: Mapping[str, Record | None]) -> None:
+        """Change records: at once in RAM, with the next commit in a durable store."""
+        if self.store.durable:
+            self._staged |= records
+        else:
+            self.store.commit(records)
+
+    def commit(self, state: State) -> None:
+        """Write what has changed since the last commit, with the state that belongs to it.
+
+        If it fails nothing is lost: the changes stay here, and it can be tried again.
+        """
+        self.store.commit(self._staged, state)
+        self._staged = {}
 
     # --- one round ---
 
     def open(self, clients: Sequence[str]) -> Page:
         """Read the records of a round's clients and find room for the new ones. Changes nothing."""
-        if len(self.store) != self.population.seen:
+        if not self._staged and len(self.store) != self.population.seen:
             raise RuntimeError(
                 f"the state remembers {self.population.seen} clients, the store holds "
                 f"{len(self.store)}: load the records that belong to this state first"
             )
-        records = self.store.get(clients)
+        due = self._due()
+        found = self._find([*clients, *(c for c in due if c not in clients)])
+        records = found[: len(clients)]
         tensors, size = len(self.layout.shapes), int(self.offsets[-1])
         before = np.zeros(len(clients))
         scale = np.zeros((len(clients), tensors), np.float32)
@@ -171,13 +268,33 @@ class ClientMemory:
                 continue
             before[k] = record.weight
             scale[k] = self.codec.read_scales(self.layout, record.data)
-            buffers.append(record.data if self.store.in_place else np.empty(size, np.uint8))
+            ours = not self.store.durable or self._staged.get(clients[k]) is record
+            buffers.append(record.data if ours else np.empty(size, np.uint8))
         new = np.array([kernels.address(buffer) for buffer in buffers], np.int64)
         old = new.copy()
         for k, record in enumerate(records):
             if record is not None:
                 old[k] = kernels.address(record.data)
-        return Page(clients, records, before, old, scale, buffers, new, np.ones_like(scale))
+        page = Page(clients, records, before, old, scale, buffers, new, np.ones_like(scale))
+        page.expired = {
+            client: record
+            for client, record in zip(
+                [c for c in due if c not in clients], found[len(clients) :], strict=True)
+            if record is not None and self.round + 1 - record.round >= (self.prune_after or 0)
+        }  # fmt: skip
+        return page
+
+    def _due(self) -> list[str]:
+        """Who was last seen so long ago that the coming round may prune them."""
+        if self.prune_after is None:
+            return []
+        if not self._recent and len(self):  # the memory is older than the wish to prune it
+            rounds: list[list[str]] = [[] for _ in range(self.prune_after)]
+            for client, record in self._all(data=False):
+                if isinstance(record, Record):
+                    rounds[max(0, record.round - self.round + self.prune_after - 1)].append(client)
+            self._recent.extend(sorted(clients) for clients in rounds)
+        return self._recent[0] if len(self._recent) == self.prune_after else []
 
     def admit(self, page: Page, sizes: Sequence[int]) -> Floats:
         """Count a round's clients in the population; gives the weights of their new records."""
@@ -192,30 +309,43 @@ class ClientMemory:
         while page.undo:
             page.undo.pop()()
 
-    def close(self, page: Page, weights: Floats) -> None:
-        """Commit a round's records, which the kernels have written and the total has followed."""
+    def close(self, page: Page, weights: Floats, owners: Sequence[int] | None = None) -> None:
+        """End a round: keep the records that the kernels have written and the total has followed.
+
+        `owners` are the nodes that the clients' ids are bound to; an id stays with its first.
+        """
         self.round += 1
         scales = page.new_scale.view(np.uint8)
         records: dict[str, Record | None] = {}
         for k, client in enumerate(page.clients):
             page.buffers[k][: 4 * self._scales] = scales[k, : 4 * self._scales]
-            records[client] = Record(int(weights[k]), self.round, page.buffers[k])
-        self.store.commit(records)
+            old = page.records[k]
+            owner = (old.owner if old else 0) or (owners[k] if owners else 0)
+            records[client] = Record(
+                int(weights[k]), self.round, page.buffers[k], self.codec.name,
+                self.layout.digest, owner,
+            )  # fmt: skip
+        self._stage(records)
+        for client, record in page.expired.items():
+            self._subtract(client, record)
+            self.population.forget(client, record.weight)
+        if self.prune_after is not None:
+            self._recent.append(list(page.clients))
+            while len(self._recent) > self.prune_after:
+                self._recent.popleft()
 
     # --- state ---
 
-    def records(self) -> Iterator[tuple[str, Record]]:
-        """All clients and their records."""
-        return self.store.items()
-
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, *, copy: bool = True) -> dict[str, Any]:
         """All of the state but the records, which the store holds."""
         return {
             "codec": self.codec.name,
             "weights": self.weights,
             "round": self.round,
-            "total": self.total.copy(),
+            "total": self.total.copy() if copy else self.total,
             "population": self.population.state_dict(),
+            "prune_after": self.prune_after,
+            "recent": list(self._recent),
         }
 
     def check_state(self, state: Mapping[str, Any]) -> None:
@@ -234,6 +364,21 @@ class ClientMemory:
         self.round = int(state["round"])
         self.total[...] = state["total"]
         self.population.load_state_dict(state["population"])
+        # Without the last rounds of its own length of memory, `open` looks them up once.
+        self._recent = deque(state["recent"] if state["prune_after"] == self.prune_after else ())
+        self._staged = {}
 
-    def _decode(self, record: Record) -> Vector:
-        return self.codec.decode(self.layout, record.data)
+    @classmethod
+    def stored(cls, store: Store) -> tuple[ClientMemory | None, State]:
+        """The memory that a store holds, None if its algorithm has none, and the whole state."""
+        state = store.state()
+        if state is None:
+            raise ValueError(f"{getattr(store, 'where', 'the store')} holds no round yet")
+        inner = state["server"]["memory"]
+        if inner is None:
+            return None, state
+        layout = Layout({name: tuple(shape) for name, shape in state["layout"].items()})
+        memory = cls(layout, inner["codec"], weights=inner["weights"], store=store,
+                     prune_after=inner["prune_after"])  # fmt: skip
+        memory.load_state_dict(inner)
+        return memory, state

@@ -99,6 +99,11 @@ class Population:
         self.seen_size += size
         self.seen += seen
 
+    def recount(self, seen: int, size: int, lost: int) -> None:
+        """Records were counted again: the lost ones' clients are counted, but not known."""
+        self.seen, self.seen_size = seen, size
+        self.anonymous += lost
+
     def forget(self, client: str, size: int | None) -> None:
         """Name and size are gone, the count stays. `size` is None if the client was never seen."""
         if client in self.left:

@@ -1,0 +1,213 @@
+"""The embedded durable store: one LMDB environment in a folder."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import lmdb
+
+from fedadavr.memory.durable import Chunks, DurableStore, Manifest, dump, halves, parse
+from fedadavr.memory.store import StoreError
+
+MANIFEST = b"manifest"
+KEY_LIMIT = 511  # bytes, LMDB's
+
+T = TypeVar("T")
+
+
+class LmdbStore(DurableStore):
+    """Records are views into the map; a commit is one write transaction.
+
+    Parameters
+    ----------
+    path : the folder
+    key : 32 bytes, to encrypt the records with
+    read_only : look at a store, also at one that a server is using
+    map_size : where the map begins, in bytes; it grows by itself
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        key: bytes | None = None,
+        read_only: bool = False,
+        map_size: int = 1 << 28,
+    ) -> None:
+        super().__init__(key)
+        self.path = Path(path)
+        self.where = f"the store {self.path}"
+        self.read_only = read_only
+        self._map_size = map_size
+        self._lock: IO[str] | None = None
+        self._txn: Any = None
+        self._env: Any = None
+        if read_only:
+            if not (self.path / "data.mdb").is_file():
+                raise ValueError(f"there is no store in {self.path}")
+        else:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(self.path)
+        try:
+            self._open()
+            with self._begin() as txn:
+                raw = txn.get(MANIFEST, db=self._state)
+            if not self._adopt(None if raw is None else parse(raw, self.where)):
+                self._check_new()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_new(self) -> None:
+        if len(self):
+            raise ValueError(
+                f"{self.where} holds records but no state, as an interrupted convert leaves it: "
+                "delete the folder"
+            )
+        if not self.read_only:
+            self._write({}, None, self._manifest)
+
+    def _open(self) -> None:
+        try:
+            self._env = lmdb.open(
+                str(self.path), map_size=self._map_size, max_dbs=2, readonly=self.read_only,
+            )  # fmt: skip
+            self._clients = self._env.open_db(b"clients", create=not self.read_only)
+            self._state = self._env.open_db(b"state", create=not self.read_only)
+        except lmdb.Error as error:
+            raise StoreError(f"{self.where} cannot be opened: {error}") from None
+
+    def _begin(self) -> Any:
+        """A read transaction, whose values are views into the map."""
+        try:
+            return self._env.begin(buffers=True)
+        except lmdb.MapResizedError:  # a server has let the map grow
+            self._env.set_mapsize(0)
+            return self._env.begin(buffers=True)
+
+    def _release(self) -> None:
+        """End the transaction that the records last read lie in."""
+        if self._txn is not None:
+            self._txn.abort()
+            self._txn = None
+
+    def _read(self, clients: Sequence[str]) -> list[tuple[Any, Any] | None]:
+        self._release()
+        self._txn = txn = self._begin()
+        values = (txn.get(_key(client), db=self._clients) for client in clients)
+        return [None if value is None else halves(value) for value in values]
+
+    def _scan(self, data: bool) -> Iterator[tuple[str, Any, Any | None]]:
+        with self._begin() as txn:
+            for key, value in txn.cursor(db=self._clients):
+                header, payload = halves(value)
+                yield bytes(key).decode(), header, payload if data else None
+
+    def _chunks(self, names: list[str]) -> dict[str, Any]:
+        with self._begin() as txn:
+            found = {name: txn.get(name.encode(), db=self._state) for name in names}
+            return {name: bytes(value) for name, value in found.items() if value is not None}
+
+    def _write(
+        self,
+        records: dict[str, tuple[bytes, Any] | None],
+        chunks: Chunks | None,
+        manifest: Manifest,
+    ) -> None:
+        keyed = {_key(client): packed for client, packed in records.items()}
+        self._release()
+
+        def write(txn: Any) -> None:
+            for key, packed in keyed.items():
+                if packed is None:
+                    txn.delete(key, db=self._clients)
+                else:
+                    txn.put(key, b"".join(packed), db=self._clients)
+            if chunks is not None:
+                stale = [bytes(key) for key in txn.cursor(db=self._state).iternext(values=False)]
+                for key in set(stale) - {name.encode() for name in chunks} - {MANIFEST}:
+                    txn.delete(key, db=self._state)
+                for name, data in chunks.items():
+                    txn.put(name.encode(), data, db=self._state)
+            txn.put(MANIFEST, dump(manifest), db=self._state)
+
+        self._transact(write)
+
+    def _transact(self, write: Callable[[Any], None]) -> None:
+        while True:
+            try:
+                with self._env.begin(write=True) as txn:
+                    write(txn)
+            except lmdb.MapFullError:
+                self._map_size = 2 * self._env.info()["map_size"]
+                self._env.set_mapsize(self._map_size)
+            except lmdb.Error as error:
+                self._reopen()
+                full = isinstance(error, lmdb.DiskError) or getattr(error, "code", 0) in (
+                    errno.ENOSPC, errno.EFBIG, errno.EDQUOT)  # fmt: skip
+                why = "the disk is full" if full else "it cannot be written"
+                raise StoreError(
+                    f"{self.where}: {why} ({error}); the last commit is as it was, and this one "
+                    "can be tried again"
+                ) from None
+            else:
+                return
+
+    def _reopen(self) -> None:
+        """After a failed write LMDB may refuse its environment; a new one is sound."""
+        self._release()
+        self._env.close()
+        self._open()
+
+    def __len__(self) -> int:
+        with self._begin() as txn:
+            return int(txn.stat(self._clients)["entries"])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes on the disk."""
+        return (self.path / "data.mdb").stat().st_blocks * 512
+
+    def close(self) -> None:
+        """Close the environment; records that were read are gone with it."""
+        self._release()
+        if self._env is not None:
+            self._env.close()
+            self._env = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _key(client: str) -> bytes:
+    key = client.encode()
+    if not 1 <= len(key) <= KEY_LIMIT:
+        raise ValueError(
+            f"a client's id must have 1 to {KEY_LIMIT} bytes for this store, "
+            f"{client[:40]!r} has {len(key)}"
+        )
+    return key
+
+
+def _lock(path: Path) -> IO[str]:
+    """A lock on the folder that ends with this process, however it ends."""
+    file = (path / "server.lock").open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        holder = file.read().strip() or "unknown"
+        file.close()
+        raise StoreError(
+            f"the store {path} is in use by another server (process {holder}): stop it first, or "
+            "give this one a store of its own"
+        ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
