@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+
+from tests.redis_servers import PROGRAM, RedisCluster, RedisServer
 
 ROOT = Path(__file__).parent.parent
 
@@ -29,3 +33,40 @@ def full_data() -> Path:
     if not given:
         pytest.skip("needs the full data sets: set FEDADAVR_DATA to their folder")
     return Path(given)
+
+
+def _need_redis() -> None:
+    if PROGRAM is None:
+        pytest.skip(
+            "NOT TESTED: the Redis store needs redis-server, which is not installed "
+            "(apt-get install redis-server)"
+        )
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis server."""
+    _need_redis()
+    server = RedisServer(tmp_path_factory.mktemp("redis") / "server")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    """A cluster of three."""
+    _need_redis()
+    cluster = RedisCluster(tmp_path_factory.mktemp("cluster") / "nodes")
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(params=["lmdb", "redis", "cluster"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store can be made, of every durable kind."""
+    if request.param == "lmdb":
+        return f"lmdb:{tmp_path / 'store'}"
+    servers = request.getfixturevalue(
+        f"redis_{'server' if request.param == 'redis' else 'cluster'}"
+    )
+    return f"{servers.url}?name={uuid4().hex}"

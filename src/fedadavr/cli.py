@@ -23,6 +23,12 @@ COMMANDS = {
         "fedadavr.experiments.quadratic:main",
         "every algorithm where the answer is known",
     ),
+    "memory inspect": ("fedadavr.memory.commands:inspect", "what a store holds"),
+    "memory verify": ("fedadavr.memory.commands:verify", "check a store, record by record"),
+    "memory forget": ("fedadavr.memory.commands:forget", "take clients out of a store"),
+    "memory convert": ("fedadavr.memory.commands:convert", "another codec, key or kind of store"),
+    "memory plan": ("fedadavr.experiments.plan:plan", "how much room a memory takes"),
+    "bench memory": ("fedadavr.bench.memory:main", "time stores, from few clients to a million"),
     "bench round": ("fedadavr.bench.round:main", "time one round of training and evaluation"),
     "bench server": ("fedadavr.bench.server:main", "time one server step"),
 }

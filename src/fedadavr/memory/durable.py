@@ -47,7 +47,17 @@ class DurableStore(ABC):
             )
         self._wire.test_key(manifest["key_check"], self.where)
         self._manifest = manifest
+        if manifest["state"] is None and len(self):
+            raise ValueError(
+                f"{self.where} holds records but no state, as an interrupted convert leaves it: "
+                "delete it first"
+            )
         return True
+
+    def refresh(self) -> int:
+        """See what a server has committed meanwhile; the number of its last commit."""
+        self._adopt(self._read_manifest())
+        return int(self._manifest["commit"])
 
     # --- the interface ---
 
@@ -105,6 +115,10 @@ class DurableStore(ABC):
     # --- what a store must do ---
 
     @abstractmethod
+    def _read_manifest(self) -> Manifest | None:
+        """The manifest, None if there is none yet."""
+
+    @abstractmethod
     def _read(self, clients: Sequence[str]) -> list[tuple[Any, Any] | None]:
         """The headers and payloads of these clients."""
 
@@ -127,6 +141,15 @@ class DurableStore(ABC):
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """The room that the store takes, in bytes."""
+
+    @abstractmethod
+    def erase(self) -> None:
+        """Remove the store, with all of its records."""
 
     @abstractmethod
     def close(self) -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
+import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import lmdb
+import numpy as np
 
 from fedadavr.memory.durable import Chunks, DurableStore, Manifest, dump, halves, parse
 from fedadavr.memory.store import StoreError
 
 MANIFEST = b"manifest"
 KEY_LIMIT = 511  # bytes, LMDB's
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
-T = TypeVar("T")
+_madvise = getattr(ctypes.CDLL(None), "madvise", None)
 
 
 class LmdbStore(DurableStore):
@@ -55,27 +59,17 @@ class LmdbStore(DurableStore):
             self._lock = _lock(self.path)
         try:
             self._open()
-            with self._begin() as txn:
-                raw = txn.get(MANIFEST, db=self._state)
-            if not self._adopt(None if raw is None else parse(raw, self.where)):
-                self._check_new()
+            if not self._adopt(self._read_manifest()) and not read_only:
+                self._write({}, None, self._manifest)
         except BaseException:
             self.close()
             raise
-
-    def _check_new(self) -> None:
-        if len(self):
-            raise ValueError(
-                f"{self.where} holds records but no state, as an interrupted convert leaves it: "
-                "delete the folder"
-            )
-        if not self.read_only:
-            self._write({}, None, self._manifest)
 
     def _open(self) -> None:
         try:
             self._env = lmdb.open(
                 str(self.path), map_size=self._map_size, max_dbs=2, readonly=self.read_only,
+                readahead=self.read_only,  # a server reads here and there, a look goes through
             )  # fmt: skip
             self._clients = self._env.open_db(b"clients", create=not self.read_only)
             self._state = self._env.open_db(b"state", create=not self.read_only)
@@ -96,10 +90,18 @@ class LmdbStore(DurableStore):
             self._txn.abort()
             self._txn = None
 
+    def _read_manifest(self) -> Manifest | None:
+        with self._begin() as txn:
+            raw = txn.get(MANIFEST, db=self._state)
+            return None if raw is None else parse(raw, self.where)
+
     def _read(self, clients: Sequence[str]) -> list[tuple[Any, Any] | None]:
         self._release()
         self._txn = txn = self._begin()
-        values = (txn.get(_key(client), db=self._clients) for client in clients)
+        values = [txn.get(_key(client), db=self._clients) for client in clients]
+        for value in values:
+            if value is not None:
+                _fetch(value)
         return [None if value is None else halves(value) for value in values]
 
     def _scan(self, data: bool) -> Iterator[tuple[str, Any, Any | None]]:
@@ -148,9 +150,9 @@ class LmdbStore(DurableStore):
                 self._env.set_mapsize(self._map_size)
             except lmdb.Error as error:
                 self._reopen()
-                full = isinstance(error, lmdb.DiskError) or getattr(error, "code", 0) in (
-                    errno.ENOSPC, errno.EFBIG, errno.EDQUOT)  # fmt: skip
-                why = "the disk is full" if full else "it cannot be written"
+                code = getattr(error, "code", 0)
+                full = isinstance(error, lmdb.DiskError) or code in DISK_ERRORS
+                why = "the disk is full or failing" if full else "it cannot be written"
                 raise StoreError(
                     f"{self.where}: {why} ({error}); the last commit is as it was, and this one "
                     "can be tried again"
@@ -173,6 +175,12 @@ class LmdbStore(DurableStore):
         """The bytes on the disk."""
         return (self.path / "data.mdb").stat().st_blocks * 512
 
+    def erase(self) -> None:
+        """Remove the store, with all of its records."""
+        self.close()
+        for name in ("data.mdb", "lock.mdb", "server.lock"):
+            (self.path / name).unlink(missing_ok=True)
+
     def close(self) -> None:
         """Close the environment; records that were read are gone with it."""
         self._release()
@@ -192,6 +200,15 @@ def _key(client: str) -> bytes:
             f"{client[:40]!r} has {len(key)}"
         )
     return key
+
+
+def _fetch(value: Any) -> None:
+    """Ask for a value's pages, so that those of a round come from the disk all at once."""
+    data = np.frombuffer(value, np.uint8)
+    start = data.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
+    length = data.ctypes.data + len(data) - start
+    if _madvise is not None and length > mmap.PAGESIZE:
+        _madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_WILLNEED)
 
 
 def _lock(path: Path) -> IO[str]:

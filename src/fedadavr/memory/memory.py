@@ -90,6 +90,7 @@ class ClientMemory:
         self.prune_after = prune_after
         self._recent: deque[list[str]] = deque()  # who was seen in the last rounds, if we prune
         self._staged: dict[str, Record | None] = {}
+        self.dropped: set[str] = set()  # clients whose records could not be read
         self.offsets = self.codec.offsets(layout)
         self._scales = self.codec.scale_count(layout)
 
@@ -139,11 +140,12 @@ class ClientMemory:
 
     def records(self) -> Iterator[tuple[str, Record]]:
         """All clients and their records; those that cannot be read are left out."""
-        for client, record in self._all():
+        for client, record in self.all():
             if isinstance(record, Record):
                 yield client, record
 
-    def _all(self, data: bool = True) -> Iterator[tuple[str, Record | Damaged]]:
+    def all(self, data: bool = True) -> Iterator[tuple[str, Record | Damaged]]:
+        """All clients and their records, those that cannot be read as `Damaged`."""
         for client, record in self.store.items(data):
             if client not in self._staged:
                 yield client, self._fitting(client, record) if data else record
@@ -181,10 +183,10 @@ class ClientMemory:
                 return Damaged(f"it has {len(record.data)} bytes, need {self.offsets[-1]}")
         return record
 
-    def repair(self) -> list[str]:
-        """Drop the records that cannot be read, and sum the rest again; who was dropped."""
+    def repair(self) -> None:
+        """Drop the records that cannot be read, and sum the rest again."""
         total, seen, size, lost = np.zeros(self.layout.size), 0, 0, []
-        for client, record in self._all():
+        for client, record in self.all():
             if isinstance(record, Damaged):
                 log.error(
                     "client %r: its record cannot be read, %s; it counts as never seen from now on",
@@ -197,7 +199,7 @@ class ClientMemory:
         self.total[...] = total
         self.population.recount(seen, size, len(lost))
         self._stage(dict.fromkeys(lost))
-        return lost
+        self.dropped.update(lost)
 
     # --- joining and leaving ---
 
@@ -290,7 +292,7 @@ class ClientMemory:
             return []
         if not self._recent and len(self):  # the memory is older than the wish to prune it
             rounds: list[list[str]] = [[] for _ in range(self.prune_after)]
-            for client, record in self._all(data=False):
+            for client, record in self.all(data=False):
                 if isinstance(record, Record):
                     rounds[max(0, record.round - self.round + self.prune_after - 1)].append(client)
             self._recent.extend(sorted(clients) for clients in rounds)

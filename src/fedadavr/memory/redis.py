@@ -4,7 +4,8 @@ No transaction spans the keys of a cluster, so a commit is made in an order in w
 leaves a whole round: note what will be written (the intent), write records and arrays under the
 new commit's number, flip the manifest to that number, remove what is older. A reader takes the
 newest record that is not after the manifest. Whoever opens the store finishes or undoes what the
-intent says.
+intent says. Numbers carry a token of the server that writes, and the manifest says from which
+commit on each token holds: what a server writes that has lost the store is never read.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ return ARGV[1]
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 T = TypeVar("T")
+Version = tuple[int, str]  # a commit's number, and the token of the server that made it
 
 
 class RedisStore(DurableStore):
@@ -82,7 +84,8 @@ class RedisStore(DurableStore):
         self._url, self._name, self._patience = _parse_url(url)
         self.where = f"the store {public(url)}"
         self.read_only = read_only
-        self._holder = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+        self._token = os.urandom(4).hex()
+        self._holder = f"{socket.gethostname()}:{os.getpid()}:{self._token}"
         self._leftover: list[str] = []
         self._stop = threading.Event()
         self._renewal: threading.Thread | None = None
@@ -91,13 +94,11 @@ class RedisStore(DurableStore):
             self._redis = self._try(self._connect)
             if not read_only:
                 self._take_lease()
-            raw = self._try(lambda: self._redis.get(self._key("manifest")))
-            self._flipped: bytes = raw or b""
-            if self._adopt(None if raw is None else parse(raw, self.where)):
+            if self._adopt(self._read_manifest()):
                 if not read_only:
                     self._recover()
             elif not read_only:
-                self._flip(dict(self._manifest, clients=0))
+                self._flip(dict(self._manifest, clients=0, eras=[]))
             else:
                 raise ValueError(f"there is no store at {public(url)} with the name {self._name}")
         except BaseException:
@@ -173,23 +174,31 @@ class RedisStore(DurableStore):
 
     # --- reading ---
 
-    def _versions(self, clients: Sequence[str]) -> list[list[int]]:
+    def _versions(self, clients: Sequence[str]) -> list[list[Version]]:
         """Which commits each client has a record of, the newest first."""
         keys = [self._key("client", client) for client in clients]
         fields = self._pipe([("HKEYS", key) for key in keys])
-        return [sorted((int(f[1:]) for f in found if f[:1] == b"h"), reverse=True)
+        return [sorted((_version(f) for f in found if f[:1] == b"h"), reverse=True)
                 for found in fields]  # fmt: skip
+
+    def _holds(self, version: Version) -> bool:
+        """Whether a version is one that the manifest stands for."""
+        commit, token = version
+        eras = [era for era in self._manifest["eras"] if era[0] <= commit]
+        return commit <= self._manifest["commit"] and bool(eras) and eras[-1][1] == token
+
+    def _read_manifest(self) -> Manifest | None:
+        raw = self._try(lambda: self._redis.get(self._key("manifest")))
+        self._flipped: bytes = raw or b""
+        return None if raw is None else parse(raw, self.where)
 
     def _read(self, clients: Sequence[str]) -> list[tuple[Any, Any] | None]:
         return self._fetch(clients, data=True)
 
     def _fetch(self, clients: Sequence[str], data: bool) -> list[Any]:
-        newest = [
-            next((v for v in versions if v <= self._manifest["commit"]), None)
-            for versions in self._versions(clients)
-        ]
+        newest = [next(filter(self._holds, versions), None) for versions in self._versions(clients)]
         commands = [
-            ("HMGET", self._key("client", client), f"h{v}", *([f"d{v}"] if data else []))
+            ("HMGET", self._key("client", client), *_fields(v)[: 2 if data else 1])
             for client, v in zip(clients, newest, strict=True)
             if v is not None
         ]
@@ -210,12 +219,9 @@ class RedisStore(DurableStore):
                     yield client, *found
 
     def _chunks(self, names: list[str]) -> dict[str, Any]:
-        keys = [self._array(name, self._manifest["state_commit"]) for name in names]
+        keys = [self._key("array", self._manifest["arrays_at"], name) for name in names]
         values = [value for key in keys for value in self._send([("GET", key)])]
         return {n: value for n, value in zip(names, values, strict=True) if value is not None}
-
-    def _array(self, name: str, commit: int) -> str:
-        return self._key("array", str(commit), name)
 
     def __len__(self) -> int:
         return int(self._manifest["clients"])
@@ -237,24 +243,27 @@ class RedisStore(DurableStore):
         chunks: Chunks | None,
         manifest: Manifest,
     ) -> None:
-        commit, clients = manifest["commit"], list(records)
+        clients, version = list(records), (manifest["commit"], self._token)
         before = [bool(found) for found in self._fetch(clients, data=False)]
         after = [packed is not None for packed in records.values()]
         manifest["clients"] = len(self) + sum(after) - sum(before)
-        stale: list[str] = []
+        if not manifest["eras"] or manifest["eras"][-1][1] != self._token:
+            manifest["eras"] = [*manifest["eras"], list(version)]
+        header, payload = _fields(version)
+        place, stale = header[1:], []
         if chunks is not None:
-            manifest["state_commit"] = commit
+            manifest["arrays_at"] = place
             stale = [*self._leftover, *self._arrays_of(self._manifest)]
-        fresh = [self._array(name, commit) for name in chunks or {}]
-        intent = {"commit": commit, "clients": clients, "fresh": fresh, "stale": stale}
+        arrays = {self._key("array", place, name): data for name, data in (chunks or {}).items()}
+        intent = {"version": version, "clients": clients, "fresh": list(arrays), "stale": stale}
         self._try(lambda: self._redis.set(self._key("intent"), json.dumps(intent)))
-        commands: list[tuple[Any, ...]] = []
-        for client, packed in records.items():
-            key = self._key("client", client)
-            header, payload = packed if packed is not None else (b"", b"")
-            commands.append(("HSET", key, f"h{commit}", header, f"d{commit}", bytes(payload)))
-        for name, data in (chunks or {}).items():
-            commands.append(("SET", self._array(name, commit), bytes(data)))
+        commands: list[tuple[Any, ...]] = [
+            ("HSET", self._key("client", client), header, packed[0], payload, bytes(packed[1]))
+            if packed is not None
+            else ("HSET", self._key("client", client), header, b"", payload, b"")
+            for client, packed in records.items()
+        ]
+        commands += [("SET", key, bytes(data)) for key, data in arrays.items()]
         self._pipe(commands)
         self._flip(manifest)
         self._leftover = stale
@@ -277,19 +286,19 @@ class RedisStore(DurableStore):
         if raw is None:
             return
         intent = json.loads(raw)
-        if intent["commit"] <= self._manifest["commit"]:
+        if self._holds(tuple(intent["version"])):
             self._clean(intent)
             return
-        fields = [f"{kind}{intent['commit']}" for kind in "hd"]
+        fields = _fields(intent["version"])
         self._pipe([("HDEL", self._key("client", c), *fields) for c in intent["clients"]])
         self._pipe([("DEL", key) for key in intent["fresh"]])
 
     def _clean(self, intent: dict[str, Any]) -> None:
         """Remove what the commit has replaced."""
-        clients, commit = intent["clients"], intent["commit"]
+        clients, version = intent["clients"], tuple(intent["version"])
         commands: list[tuple[Any, ...]] = []
         for client, versions in zip(clients, self._versions(clients), strict=True):
-            fields = [f"{kind}{v}" for v in versions if v < commit for kind in "hd"]
+            fields = [field for v in versions if v != version for field in _fields(v)]
             if fields:
                 commands.append(("HDEL", self._key("client", client), *fields))
         gone = [c for c, found in zip(clients, self._fetch(clients, data=False), strict=True)
@@ -301,7 +310,7 @@ class RedisStore(DurableStore):
         if manifest["state"] is None:
             return []
         names = [name for about in manifest["arrays"].values() for name in about["chunks"]]
-        return [self._array(name, manifest["state_commit"]) for name in names]
+        return [self._key("array", manifest["arrays_at"], name) for name in names]
 
     def _pipe(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The answers to many commands, sent together, but never too many bytes at once."""
@@ -324,6 +333,13 @@ class RedisStore(DurableStore):
                 return list(pipe.execute())
 
         return self._try(attempt)
+
+    def erase(self) -> None:
+        """Remove the store, with all of its records."""
+        self._try(lambda: self._redis.delete(self._key("manifest")))
+        keys = self._redis.scan_iter(match=self._key("*"), count=1000)
+        while some := list(islice(keys, 1000)):
+            self._pipe([("DEL", key) for key in some])
 
     def close(self) -> None:
         """Give the lease back and close the connection."""
@@ -352,6 +368,16 @@ def _parse_url(url: str) -> tuple[str, str, float]:
     except ValueError:
         raise ValueError(f"{public(url)}: patience must be in seconds, got {patience!r}") from None
     return urlunsplit(parts._replace(query=urlencode(options))), name, seconds
+
+
+def _version(field: bytes) -> Version:
+    commit, _, token = field[1:].decode().partition(".")
+    return int(commit), token
+
+
+def _fields(version: Sequence[Any]) -> list[str]:
+    """Under which names a version's header and payload stand in a client's hash."""
+    return [f"{kind}{version[0]}.{version[1]}" for kind in "hd"]
 
 
 def _is_dead(holder: str) -> bool:

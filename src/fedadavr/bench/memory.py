@@ -1,0 +1,268 @@
+"""`fedadavr bench memory`: a round's cost in a store, from few clients to a million.
+
+Every case is filled with as many records as it has clients, then rounds of five clients are read,
+stepped and committed, in turn with the other cases, each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json as json_format
+import multiprocessing
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import product
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from fedadavr.algorithms import Algorithm, Update, algorithm
+from fedadavr.experiments.plan import layouts, row
+from fedadavr.memory import CODECS, Record, open_store
+from fedadavr.memory.durable import DurableStore
+from fedadavr.naming import find
+from fedadavr.vector import Layout
+
+COHORT = 5
+BATCH = 1 << 28  # bytes written at once while filling
+SPARE = 0.9  # of the free disk may be filled
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; times are medians."""
+
+    store: str
+    codec: str
+    clients: int
+    commit_ms: float
+    read_ms: float
+    round_ms: float  # reading, the step, and the commit
+    rss_mb: float
+    disk_mb: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """A store to be measured."""
+
+    address: str
+    layout: Layout
+    codec: str
+    clients: int
+
+    @property
+    def store(self) -> str:
+        """Its kind."""
+        return self.address.partition(":")[0]
+
+
+def main(
+    clients: str = "1000,100000,1000000",
+    model: str = "lenet5",
+    store: str = "lmdb",
+    codec: str = "int4",
+    rounds: int = 60,
+    folder: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Time one round's reads and its commit, and weigh the server's RAM and the disk.
+
+    Args:
+        clients: How many clients are remembered, with commas.
+        model: lenet5, resnet18 or another model.
+        store: ram, lmdb, or redis://HOST:PORT (its own names are used, and removed), with commas.
+        codec: fp32, fp16, int8, int4, with commas.
+        rounds: How many rounds are timed.
+        folder: Where to put LMDB's stores, which are removed (default: a temporary folder).
+        json: One line of JSON.
+    """
+    try:
+        numbers = [int(n) for n in clients.split(",")]
+    except ValueError:
+        raise ValueError(f"--clients must be whole numbers with commas, got {clients!r}") from None
+    if min(numbers) < COHORT or rounds < 1:
+        raise ValueError(f"--clients must be at least {COHORT}, and --rounds at least 1")
+    layout = layouts([model])[model]
+    codecs = [find("codec", name, CODECS).name for name in codec.split(",")]
+    rows: list[Row] = []
+    console = Console(stderr=True)
+    base = Path(tempfile.mkdtemp(prefix="fedadavr-bench-", dir=folder))
+    try:
+        for kind, name in product(store.split(","), codecs):
+            cases = [
+                Case(_address(kind, base, name, n), layout, name, n)
+                for n in _fitting(numbers, kind, name, layout, base, console)
+            ]
+            rows += measure(cases, rounds, console)
+    finally:
+        shutil.rmtree(base)
+    if json:
+        print(json_format.dumps([asdict(r) for r in rows]))
+        return
+    table = Table(title=f"A round of {COHORT} clients, {model} ({layout.size:,} parameters)")
+    for title in ("store", "codec", "clients", "commit ms", "read ms", "round ms", "RSS MB",
+                  "disk MB"):  # fmt: skip
+        table.add_column(title, justify="left" if title in ("store", "codec") else "right")
+    for r in rows:
+        figures = (r.commit_ms, r.read_ms, r.round_ms, r.rss_mb, r.disk_mb)
+        table.add_row(r.store, r.codec, f"{r.clients:,}", *(f"{x:,.1f}" for x in figures))
+    Console().print(table)
+
+
+def _address(kind: str, base: Path, codec: str, clients: int) -> str:
+    if kind == "lmdb":
+        return f"lmdb:{base / f'{codec}-{clients}'}"
+    return kind if kind == "ram" else f"{kind}?name=bench-{codec}-{clients}"
+
+
+def _fitting(
+    numbers: list[int], kind: str, codec: str, layout: Layout, base: Path, console: Console
+) -> list[int]:
+    """The numbers of clients for which there is room; says what is left out, and takes fewer."""
+    if kind != "lmdb":
+        return numbers
+    left, fitting = shutil.disk_usage(base).free * SPARE, []
+    for n in numbers:
+        one = row("", layout, n, CODECS[codec], COHORT).lmdb_disk_gb * 1e9 / n
+        room = min(n, int(left / one))
+        if room < n:
+            console.print(f"the disk has room for {room:,} clients in {codec} only, not for {n:,}")
+        if room >= COHORT:
+            fitting.append(room)
+            left -= room * one
+    return fitting
+
+
+def measure(cases: list[Case], rounds: int, console: Console) -> list[Row]:
+    """Fill the stores, then make rounds in turn, some at a time."""
+    context = multiprocessing.get_context("spawn")
+    workers = []
+    for case in cases:
+        ours, theirs = context.Pipe()
+        with console.status(f"filling {case.store}, {case.codec}, {case.clients:,} clients"):
+            for work in (_rounds,) if case.address == "ram" else (_fill, _rounds):
+                # A process of its own fills, so that the server's RAM shows its rounds only.
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(work, case, theirs), daemon=True)
+                process.start()
+                theirs.close()
+                _answer(ours)
+        workers.append((process, ours))
+    samples: list[list[tuple[float, float, float]]] = [[] for _ in cases]
+    with console.status("rounds"):
+        for _ in range(rounds):
+            for (_, pipe), sample in zip(workers, samples, strict=True):
+                pipe.send("round")
+                sample.append(_answer(pipe))
+    rows = []
+    for case, (process, pipe), sample in zip(cases, workers, samples, strict=True):
+        pipe.send("end")
+        rss, disk = _answer(pipe)
+        process.join()
+        reads, commits, whole = (
+            1e3 * statistics.median(column) for column in zip(*sample, strict=True)
+        )
+        rows.append(Row(case.store, case.codec, case.clients, commits, reads, whole, rss, disk))
+    return rows
+
+
+def _answer(pipe: Connection) -> Any:
+    try:
+        answer = pipe.recv()
+    except EOFError:
+        raise ValueError("a process of the benchmark died: perhaps the RAM is full") from None
+    if isinstance(answer, str):
+        raise ValueError(answer)
+    return answer
+
+
+def _work(work: Callable[[Case, Connection], None], case: Case, pipe: Connection) -> None:
+    """What a process does; what goes wrong is sent as a sentence."""
+    try:
+        work(case, pipe)
+    except (ValueError, OSError) as error:
+        pipe.send(str(error))
+
+
+def _server(case: Case) -> Algorithm:
+    settings = {"codec": case.codec, "population": case.clients, "store": open_store(case.address)}
+    return algorithm("fedadavr", case.layout, **settings)
+
+
+def _fill(case: Case, pipe: Connection) -> None:
+    server = _server(case)
+    fill(server, case)
+    assert server.store is not None
+    server.store.close()
+    pipe.send(None)
+
+
+def _rounds(case: Case, pipe: Connection) -> None:
+    server = _server(case)
+    store = server.store
+    assert store is not None
+    if case.address == "ram":
+        fill(server, case)
+    else:
+        server.restore()
+    w = case.layout.zeros()
+    rng = np.random.default_rng(1)
+    replies = rng.normal(0, 0.01, (COHORT, case.layout.size)).astype(np.float32)
+
+    def one() -> tuple[float, float, float]:
+        chosen = [f"{k:07d}" for k in rng.integers(case.clients, size=COHORT)]
+        updates = [Update(c, r, 1) for c, r in zip(dict.fromkeys(chosen), replies, strict=False)]
+        began = time.perf_counter()
+        server.memory.open([u.client for u in updates])  # type: ignore[union-attr]
+        read = time.perf_counter()
+        server.step(w, updates, out=w)
+        stepped = time.perf_counter()
+        server.commit(w)
+        done = time.perf_counter()
+        return read - began, done - stepped, done - read
+
+    for _ in range(10):
+        one()
+    pipe.send(None)
+    while pipe.recv() == "round":
+        pipe.send(one())
+    disk = store.nbytes / 1e6 if isinstance(store, DurableStore) else 0.0
+    pipe.send((_anonymous_mb(), disk))
+    if case.store.startswith("redis") and isinstance(store, DurableStore):
+        store.erase()
+    store.close()
+
+
+def fill(server: Any, case: Case) -> None:
+    """A record for every client, all alike, and the state that belongs to them."""
+    memory = server.memory
+    update = np.random.default_rng(0).normal(0, 0.01, case.layout.size).astype(np.float32)
+    data = memory.codec.encode(case.layout, update)
+    some = max(1, BATCH // len(data))
+    for start in range(0, case.clients, some):
+        names = [f"{k:07d}" for k in range(start, min(case.clients, start + some))]
+        memory.store.commit({
+            name: Record(1, 0, data.copy() if case.address == "ram" else data, case.codec,
+                         case.layout.digest)
+            for name in names
+        })  # fmt: skip
+    memory.codec.accumulate(case.layout, data, float(case.clients), memory.total)
+    memory.population.anonymous = 0
+    memory.population.recount(case.clients, case.clients, 0)
+    server.commit(case.layout.zeros())
+
+
+def _anonymous_mb() -> float:
+    """This process's own memory; pages of a map can be dropped at will, and do not count."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    return float("nan")
