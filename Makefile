@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 export FLWR_TELEMETRY_ENABLED = 0
 export RAY_USAGE_STATS_ENABLED = 0
 
-.PHONY: setup demo test lint format bench crosscheck clean
+.PHONY: setup demo test crash lint format bench crosscheck clean
 
 setup: $(STAMP)
 
@@ -23,6 +23,9 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -q -n 2
+
+crash: setup  # two hundred kills for each store, some twenty minutes
+	$(BIN)/python -m pytest -q -m slow
 
 crosscheck: setup  # the optimizers against optax, which brings jax (some 600 MB)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[crosscheck]'

@@ -56,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("fedadavr"):
             raise
-        fail(f"this command needs {error.name}: pip install 'fedadavr[experiments]'")
+        extra = "cli" if error.name in ("tyro", "rich") else "experiments"
+        fail(f"this command needs {error.name}: pip install 'fedadavr[{extra}]'")
     except BrokenPipeError:  # whoever was reading has seen enough
         sys.stderr.close()
     except KeyboardInterrupt:

@@ -1,0 +1,284 @@
+"""`fedadavr memory ...` and runs that live in a store, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedadavr.cli import main
+from fedadavr.experiments.folder import RunFolder
+from fedadavr.memory import ClientMemory, open_store
+from tests.redis_servers import RedisServer
+from tests.rounds import play, server_on
+
+
+def typed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What a command prints."""
+    main(list(words))
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def filled(address: str) -> str:
+    """A store after fifteen rounds."""
+    with open_store(address) as store:  # type: ignore[union-attr]
+        play(server_on(store), 15)
+    return address
+
+
+def records(address: str) -> dict[str, Any]:
+    with open_store(address) as store:  # type: ignore[union-attr]
+        return {c: (r.weight, r.round, r.codec, bytes(r.data)) for c, r in store.items()}  # type: ignore[union-attr]
+
+
+def test_inspect_shows_what_is_there(filled: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Clients, codec, bytes, ages and the stalest; the same as JSON."""
+    view = json.loads(typed(capsys, "memory", "inspect", filled, "--json"))
+    kept = records(filled)
+    assert (view["clients"], view["codec"], view["round"]) == (len(kept), "int8", 15)
+    assert sum(view["staleness"].values()) == len(kept)
+    oldest = min(round for _, round, _, _ in kept.values())
+    assert view["stalest"][0]["round"] == oldest
+    assert view["stalest"][0]["staleness"] == 15 - oldest
+    assert view["population"] == 30
+    text = typed(capsys, "memory", "inspect", filled)
+    assert f"{len(kept)} clients remembered of a population of 30, codec int8" in text
+    assert "█" in text
+
+
+def test_verify_says_that_a_store_is_sound(filled: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """And exits with 1 when the total is not the sum of what is stored."""
+    assert "is sound" in typed(capsys, "memory", "verify", filled)
+    with open_store(filled) as store:  # type: ignore[union-attr]
+        memory, state = ClientMemory.stored(store)
+        assert memory is not None
+        state["server"]["memory"]["total"][3] += 1
+        memory.commit(state)
+    with pytest.raises(SystemExit) as caught:
+        main(["memory", "verify", filled])
+    assert caught.value.code == 1
+    assert "the total differs from the sum of what is stored by up to 1" in capsys.readouterr().out
+
+
+def test_forget_takes_clients_out(filled: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """All or none; the store stays sound, the rest as it was, and it says what it cannot undo."""
+    before = records(filled)
+    first, second = sorted(before)[:2]
+    with pytest.raises(SystemExit):
+        main(["memory", "forget", filled, first, "nobody"])
+    assert "client 'nobody' is not in the store; nothing was changed" in capsys.readouterr().err
+    assert records(filled) == before
+    text = typed(capsys, "memory", "forget", filled, first, second)
+    assert "The model keeps what it has learned" in text
+    assert records(filled) == {c: r for c, r in before.items() if c not in (first, second)}
+    assert "is sound" in typed(capsys, "memory", "verify", filled)
+    with open_store(filled) as store:  # type: ignore[union-attr]
+        server = server_on(store)
+        server.restore()
+        assert server.memory.count == 30
+        play(server, 20)
+
+
+@pytest.mark.parametrize("codec", [None, "int4", "fp32"])
+def test_convert_between_stores_and_codecs(
+    codec: str | None, filled: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the same codec every byte is kept; with another the invariant holds for the new one."""
+    target, key = f"lmdb:{tmp_path / 'new'}", tmp_path / "key"
+    key.write_bytes(b"x" * 32)
+    words = ["--codec", codec] if codec else []
+    typed(capsys, "memory", "convert", filled, target, *words, "--encrypt-target-with", str(key))
+    assert "is sound" in typed(capsys, "memory", "verify", target, "--encrypt-with", str(key))
+    back = f"{target}-back"
+    typed(capsys, "memory", "convert", target, back, "--encrypt-with", str(key))
+    if codec is None:
+        assert records(back) == records(filled)
+    with open_store(back) as store, open_store(filled) as old:  # type: ignore[union-attr]
+        server, first = server_on(store, codec or "int8"), server_on(old)
+        w, extra = server.restore()
+        w_first, extra_first = first.restore()
+        np.testing.assert_array_equal(w, w_first)
+        assert extra == extra_first
+        np.testing.assert_allclose(
+            server.memory.total, first.memory.total,
+            atol=0.2 * np.abs(first.memory.total).max() if codec == "int4" else 1e-9,
+        )  # fmt: skip
+    with pytest.raises(SystemExit):
+        main(["memory", "convert", filled, back])
+    assert "holds a store already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["inspect", "nowhere"], "there is no store in nowhere"),
+        (["verify", "lmdb:nowhere"], "there is no store in nowhere"),
+        (["forget", "nowhere", "a"], "there is no store in nowhere"),
+        (["inspect", "redis://127.0.0.1:9?patience=0.1"], "does not answer"),
+        (["verify", "redis://127.0.0.1:9?patience=x"], "patience must be in seconds"),
+        (["convert", "nowhere", "x", "--codec", "int5"], "unknown codec 'int5'"),
+        (["plan", "--model", "lenet6"], "did you mean 'lenet5'"),
+        (["plan", "--clients", "0"], "--clients must be at least 1, got 0"),
+        (["inspct", "x"], "did you mean"),
+    ],
+)
+def test_bad_input_gets_one_sentence(
+    words: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """No traceback, and nothing is made."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main(["memory", *words])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err.strip()
+    assert sentence in said
+    assert "\n" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+PAPER = {  # its table of memory, GB at a thousand clients: FP32, FP16, Int8, Int4
+    1.2e6: (4.6, 2.3, 1.15, 0.58), 2.3e6: (8.8, 4.4, 2.2, 1.1), 2.5e6: (9.5, 4.8, 2.4, 1.2),
+    3.4e6: (13.0, 6.5, 3.25, 1.63), 3.9e6: (14.9, 7.45, 3.73, 1.86), 4.2e6: (16.0, 8.0, 4.0, 2.0),
+}  # fmt: skip
+
+
+def test_plan_has_the_papers_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the paper's unit, to its rounding; what a record takes is what the codec writes."""
+    words = [word for p in PAPER for word in [f"{p:g}"]]
+    rows = json.loads(
+        typed(capsys, "memory", "plan", "--parameters", *words, "--clients", "1000", "--json")
+    )
+    for row in rows:
+        column = ["fp32", "fp16", "int8", "int4"].index(row["codec"])
+        assert row["paper_gb"] == pytest.approx(PAPER[row["parameters"]][column], rel=0.015)
+        assert row["ram_gb"] >= row["record_bytes"] * 1000 / 1e9
+
+
+@pytest.mark.parametrize("codec", ["fp32", "int4"])
+def test_plan_tells_lmdbs_disk(codec: str, tmp_path: Path) -> None:
+    """The figure for the disk is what a store of that size takes, to five percent."""
+    from fedadavr.bench.memory import Case, fill
+    from fedadavr.experiments.plan import layouts, row
+    from fedadavr.memory import CODECS
+    from fedadavr.memory.lmdb import LmdbStore
+
+    layout = layouts(["lenet5"])["lenet5"]
+    with LmdbStore(tmp_path / "s") as store:
+        server = server_of(store, layout, codec)
+        fill(server, Case("lmdb:", layout, codec, 300))
+        for _ in range(3):
+            server.commit(layout.zeros())
+        expected = row("", layout, 300, CODECS[codec], 5).lmdb_disk_gb * 1e9
+        assert store.nbytes == pytest.approx(expected, rel=0.05)
+
+
+def server_of(store: Any, layout: Any, codec: str) -> Any:
+    from fedadavr import algorithm
+
+    return algorithm("fedadavr", layout, codec=codec, store=store)
+
+
+# --- runs in stores ---
+
+
+def blobs(mine: str, *words: str) -> list[str]:
+    return ["run", "--load", mine, "--dataset", "blobs", "--model", "mlp", "--clients", "20",
+            "--rounds", "40", "--client-lr", "0.05", "--seed", "7", *words]  # fmt: skip
+
+
+def rows(path: Path) -> Any:
+    return [
+        {key: value for key, value in row.items() if "seconds" not in key and key != "elapsed"}
+        for row in RunFolder(path).rows()
+    ]
+
+
+@pytest.mark.parametrize("name", ["fedadavr", "scaffold", "fedavg"])
+def test_a_run_does_not_depend_on_its_store(
+    name: str, address: str, mine: str, tmp_path: Path
+) -> None:
+    """Losses, accuracies and cohorts are those of a run in RAM; with workers, too."""
+    common = blobs(mine, "--algorithm", name)
+    main([*common, "--out", str(tmp_path / "ram")])
+    main([*common, "--out", str(tmp_path / "a"), "--store", address, "--commit-every", "3"])
+    assert rows(tmp_path / "a") == rows(tmp_path / "ram")
+    assert not (tmp_path / "a" / "checkpoint.safetensors").exists()  # there are not two truths
+
+
+def test_a_killed_run_goes_on_from_its_store(
+    address: str, mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--resume finds the store by itself; every line is there once, and as it would have been."""
+    main([*blobs(mine, "--rounds", "150"), "--out", str(tmp_path / "whole")])
+    out = tmp_path / "killed"
+    words = blobs(mine, "--rounds", "150", "--out", str(out), "--store", address)
+    program = [sys.executable, "-c", "from fedadavr.cli import main; main()"]
+    for kill in range(2):
+        process = subprocess.Popen([*program, *words], stderr=subprocess.DEVNULL)
+        start = len(RunFolder(out).rows()) if kill else 0
+        deadline = time.monotonic() + 60
+        while len(RunFolder(out).rows()) < start + 20 + 7 * kill:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        words = ["run", "--resume", str(out), "--commit-every", "2"]
+    main(words)
+    assert rows(out) == rows(tmp_path / "whole")
+    assert "is sound" in typed(capsys, "memory", "verify", str(out))  # a run's folder will do
+
+
+def test_what_does_not_go_with_a_store(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Contradictions are refused in one sentence, before any work."""
+    place, out = f"lmdb:{tmp_path / 's'}", str(tmp_path / "a")
+    main([*blobs(mine, "--rounds", "2"), "--store", place, "--out", out])
+    key = tmp_path / "key"
+    key.write_bytes(b"x" * 32)
+    for words, sentence in (
+        (["--store", place], "holds a run already"),
+        (["--commit-every", "2"], "go with a --store"),
+        (["--encrypt-with", str(key)], "go with a --store"),
+        (["--store", f"{place}2", "--checkpoint-every", "3"], "use --commit-every"),
+        (["--store", f"{place}2", "--commit-every", "0"], "must be at least 1"),
+        (["--store", "disk:x"], "must be ram, lmdb:FOLDER or redis"),
+    ):
+        with pytest.raises(SystemExit):
+            main([*blobs(mine), "--out", str(tmp_path / "b"), *words])
+        assert sentence in capsys.readouterr().err
+        assert not (tmp_path / "b").exists()
+    for words, sentence in (
+        (["run", "--resume", out, "--store", f"{place}2"], "--store cannot change that"),
+        (["run", "--resume", out, "--encrypt-with", str(key)], "is not encrypted"),
+        (["compare", "--store", place], "each needs a store of its own"),
+    ):
+        with pytest.raises(SystemExit):
+            main(words)
+        assert sentence in capsys.readouterr().err
+    assert "is sound" in typed(capsys, "memory", "verify", place)
+
+
+def test_a_password_is_not_written_down(
+    redis_server: RedisServer, mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run's folder names the store without it, and it is asked for again."""
+    redis_server.client.acl_setuser(
+        "someone", enabled=True, passwords=["+secret"], commands=["+@all"], keys=["*"]
+    )
+    url = f"redis://someone:secret@127.0.0.1:{redis_server.port}?name=hidden"
+    main([*blobs(mine, "--rounds", "3"), "--out", str(tmp_path / "a"), "--store", url])
+    assert not any("secret" in p.read_text() for p in (tmp_path / "a").iterdir())
+    main(["run", "--resume", str(tmp_path / "a"), "--store", url, "--rounds", "5"])
+    assert len(rows(tmp_path / "a")) == 5
+    capsys.readouterr()
