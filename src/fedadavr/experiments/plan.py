@@ -91,7 +91,7 @@ def row(model: str, layout: Layout, clients: int, codec: Codec, cohort: int) -> 
         paper_gb=d * 4 / 2**20 * clients / 1000 * codec.bits / 32,
         ram_gb=(clients * size + state + replies) / 1e9,
         lmdb_ram_gb=(state + replies + cohort * size) / 1e9,
-        lmdb_disk_gb=(clients * (pages + LEAF) + 2 * state) / 1e9,
+        lmdb_disk_gb=(clients * (pages + LEAF) + 3 * state) / 1e9,
         redis_gb=(clients * (allocated(size) + SIZE + REDIS) + 2 * state) / 1e9,
     )  # fmt: skip
 
@@ -121,6 +121,6 @@ def show(rows: list[Row]) -> None:
     console.print(table)
     console.print(
         "paper: its own unit, parameters * 4 / 2^20 * clients / 1000, at the codec's bits. "
-        "lmdb's RAM is the same for any number of clients; its disk holds the state twice, since "
-        "a commit never writes over the last one."
+        "lmdb's RAM is the same for any number of clients; its disk holds the state three times, as "
+        "a commit never writes over the last one, nor over what it has just freed."
     )
