@@ -28,6 +28,7 @@ COMMANDS = {
     "memory forget": ("fedadavr.memory.commands:forget", "take clients out of a store"),
     "memory convert": ("fedadavr.memory.commands:convert", "another codec, key or kind of store"),
     "memory plan": ("fedadavr.experiments.plan:plan", "how much room a memory takes"),
+    "bench flower": ("fedadavr.bench.flower:main", "time aggregate_train, beside Flower's own"),
     "bench memory": ("fedadavr.bench.memory:main", "time stores, from few clients to a million"),
     "bench round": ("fedadavr.bench.round:main", "time one round of training and evaluation"),
     "bench server": ("fedadavr.bench.server:main", "time one server step"),

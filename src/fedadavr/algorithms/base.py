@@ -25,10 +25,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What a client sends back: the weights it ends with, its number of examples and of steps."""
+    """What a client sends back: the weights it ends with, its number of examples and of steps.
+
+    The weights are one flat vector, or a list of the tensors, each flat, which are read in place.
+    """
 
     client: str
-    weights: Vector
+    weights: Vector | Sequence[Vector]
     examples: int
     steps: int | None = None
     owner: int = 0  # the node it came from, if its ids can be relied on; 0: not known
@@ -142,6 +145,8 @@ class Algorithm(ABC):
 
     memory: ClientMemory | None = field(init=False, repr=False, default=None)
     stepper: Optimizer = field(init=False, repr=False)
+    staleness: float = field(init=False, repr=False, default=0.0)
+    """For how many rounds the last cohort had not been seen, in the mean over those known."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.layout, Layout):
@@ -231,7 +236,7 @@ class Algorithm(ABC):
         )
         stored = self.stored(self._counted(cohort))
         out = np.empty_like(w) if out is None else out
-        replies = np.array([kernels.address(x) for x in weights])[:, None] + 4 * layout.offsets
+        replies = self._addresses(weights)
         common = (
             layout.offsets, w, replies, np.float32(1 / self.client_lr), cohort.first,
             stored.share, stored.keep, stored.lean, codec, page.old, page.old_scale, offsets, total,
@@ -264,9 +269,24 @@ class Algorithm(ABC):
             self.stepper.m, self.stepper.v, out, norms, step.hold,
         )  # fmt: skip
         if memory is not None:
+            ages = [memory.round + 1 - record.round for record in page.records if record]
+            self.staleness = float(np.mean(ages)) if ages else 0.0
             memory.close(page, after, self._owners(cohort))
         self.stepper.done(step, w, out, norms)
         return out
+
+    def _addresses(self, weights: Sequence[Vector | Sequence[Vector]]) -> npt.NDArray[np.int64]:
+        """Where each client's tensors begin."""
+        starts = self.layout.offsets[:-1]
+        return np.array(
+            [
+                kernels.address(x) + 4 * starts
+                if isinstance(x, np.ndarray)
+                else [kernels.address(t) for t in x]
+                for x in weights
+            ],
+            np.int64,
+        )
 
     def _counted(self, cohort: Cohort) -> Cohort:
         """The cohort, with the population as it is now."""
@@ -279,7 +299,7 @@ class Algorithm(ABC):
         if why:
             raise ValueError(f"{name}: {why}; nothing was changed")
 
-    def _gather(self, updates: list[Update]) -> tuple[Cohort, list[Vector]]:
+    def _gather(self, updates: list[Update]) -> tuple[Cohort, list[Vector | Sequence[Vector]]]:
         """Sort and check what can be checked without reading the weights."""
         reasons: dict[str, str] = {}
         seen: set[str] = set()
@@ -310,7 +330,11 @@ class Algorithm(ABC):
             keys=[keys[k] for k in first],
             first=np.array([*first, len(keys)], np.int64),
         )
-        return cohort, [np.ascontiguousarray(item[2].weights) for item in keyed]
+        return cohort, [
+            np.ascontiguousarray(x) if isinstance(x, np.ndarray)
+            else [np.ascontiguousarray(t) for t in x]
+            for x in (item[2].weights for item in keyed)
+        ]  # fmt: skip
 
     def _refusal(self, update: Update, twice: bool) -> str | None:
         if not isinstance(update.client, str):
@@ -324,6 +348,8 @@ class Algorithm(ABC):
                 _check_steps(update.steps, self.name)
         except (TypeError, ValueError) as error:
             return str(error).removeprefix("update: ")
+        if isinstance(update.weights, (list, tuple)):
+            return _bad_tensors(update.weights, self.layout)
         return _bad_vector(update.weights, self.layout.size)
 
     def _owners(self, cohort: Cohort) -> list[int] | None:
@@ -494,6 +520,17 @@ def _bad_vector(x: Any, size: int) -> str | None:
         return f"the weights must be float32, got {x.dtype}"
     if x.shape != (size,):
         return f"the weights must be a flat vector of {size} numbers, got shape {x.shape}"
+    return None
+
+
+def _bad_tensors(tensors: Sequence[Any], layout: Layout) -> str | None:
+    """Why these are not a model's tensors; None if they are."""
+    if len(tensors) != len(layout.shapes):
+        return f"the weights must be {len(layout.shapes)} tensors, got {len(tensors)}"
+    for name, tensor, size in zip(layout.shapes, tensors, np.diff(layout.offsets), strict=True):
+        why = _bad_vector(tensor, int(size))
+        if why:
+            return f"tensor {name!r}: {why}"
     return None
 
 

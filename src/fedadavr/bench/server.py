@@ -168,7 +168,7 @@ def flower_aggregations(
 
     logging.getLogger("flwr").setLevel(logging.WARNING)
 
-    def record(x: Vector) -> ArrayRecord:
+    def record(x: Any) -> ArrayRecord:
         return ArrayRecord({name: Array(t) for name, t in layout.split(x).items()})
 
     def reply(u: Update) -> Message:

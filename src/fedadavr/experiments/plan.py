@@ -121,6 +121,6 @@ def show(rows: list[Row]) -> None:
     console.print(table)
     console.print(
         "paper: its own unit, parameters * 4 / 2^20 * clients / 1000, at the codec's bits. "
-        "lmdb's RAM is the same for any number of clients; its disk holds the state three times, as "
-        "a commit never writes over the last one, nor over what it has just freed."
+        "lmdb's RAM is the same for any number of clients; its disk holds the state three times, "
+        "as a commit never writes over the last one, nor over what it has just freed."
     )

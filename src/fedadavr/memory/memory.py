@@ -131,6 +131,11 @@ class ClientMemory:
         record = self._find([client])[0]
         return None if record is None else self.round - record.round
 
+    def owner_of(self, client: str) -> int:
+        """The node that a client's id is bound to, 0 for none."""
+        record = self._find([client])[0]
+        return 0 if record is None else record.owner
+
     def resum(self) -> Floats:
         """The total, summed again from the stored records."""
         total = np.zeros(self.layout.size)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from fedadavr.clients import FlatModel, Recipe
 from fedadavr.data import Federation
 from fedadavr.processes import Processes
+from fedadavr.sampling import DRAWS, ORDER
 
 
 class Train(NamedTuple):
@@ -80,7 +81,7 @@ class Worker:
         result: tuple[Any, Any]
         if isinstance(job, Train):
             part = torch.from_numpy(self.federation.train_parts[job.client])
-            rng = np.random.default_rng([self.seed, job.round, 3, job.client])
+            rng = np.random.default_rng([self.seed, job.round, ORDER, job.client])
             recipe = self.recipe
             if job.lr != recipe.lr:
                 recipe = Recipe(**{**vars(recipe), "lr": job.lr})
@@ -88,7 +89,7 @@ class Worker:
             correction = None if correction is None else correction.to(self.device)
             start = desk.models[job.slot].to(self.device)
             with torch.random.fork_rng(devices=[]):  # for models that draw, as dropout does
-                draw = np.random.default_rng([self.seed, job.round, 5, job.client])
+                draw = np.random.default_rng([self.seed, job.round, DRAWS, job.client])
                 torch.manual_seed(int(draw.integers(2**62)))
                 result = self.model.train(
                     start, self.federation.train, part, recipe, rng, correction

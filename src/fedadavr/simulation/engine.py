@@ -22,11 +22,11 @@ from torch import nn
 from fedadavr.algorithms import Algorithm, Rejected, Update
 from fedadavr.clients import Recipe
 from fedadavr.data import Federation
+from fedadavr.sampling import CAP, EVALUATE, TRAIN, sample
 from fedadavr.simulation.crew import Alone, Crew, Desk, Done, Evaluate, Train, Worker
 from fedadavr.vector import Vector
 
 CHUNK = 500  # examples evaluated at once; fixed, so that the sums do not depend on the workers
-SAMPLE, EVALUATE, CAP = 1, 2, 4  # purposes of random draws; a client's training has 3 and 5
 
 
 class Diverged(ValueError):
@@ -123,8 +123,7 @@ class Engine:
         everyone = round == 1 and self.server.needs.everyone_first
         if everyone:
             return list(range(self.federation.clients))
-        rng = np.random.default_rng([self.seed, round, SAMPLE])
-        return rng.choice(self.federation.clients, self.clients_per_round, replace=False).tolist()
+        return sample(self.seed, round, TRAIN, self.federation.clients, self.clients_per_round)
 
     def begin_training(self) -> None:
         """Hand the next round's training to the workers."""
@@ -232,8 +231,9 @@ class Engine:
         chosen = list(range(len(parts)))
         held_out = self.federation.held_out
         if self.evaluate_clients is not None and self.evaluate_clients < len(parts):
-            rng = np.random.default_rng([self.seed, self.round, EVALUATE])
-            chosen = sorted(rng.choice(len(parts), self.evaluate_clients, replace=False).tolist())
+            chosen = sorted(
+                sample(self.seed, self.round, EVALUATE, len(parts), self.evaluate_clients)
+            )
         indices = np.concatenate([parts[client] for client in chosen])
         owners = np.repeat(np.arange(len(chosen)), [len(parts[client]) for client in chosen])
         if self.evaluate_examples is not None and self.evaluate_examples < len(indices):

@@ -1,0 +1,27 @@
+"""Our algorithms as Flower strategies, and the client's part of those that ask for one."""
+
+from fedadavr.flower.guide import Guide
+from fedadavr.flower.identity import answer_identity
+from fedadavr.flower.strategies import (
+    MIFA,
+    ClusterFedVARP,
+    FedAdagrad,
+    FedAdam,
+    FedAdaVR,
+    FedAdaVRNoOpt,
+    FedAdaVRNoVR,
+    FedAdaVRQuant,
+    FedAvg,
+    FedNova,
+    FedProx,
+    FedVARP,
+    FedYogi,
+    Scaffold,
+)
+from fedadavr.flower.strategy import Strategy
+
+__all__ = [
+    "MIFA", "ClusterFedVARP", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRQuant",
+    "FedAdagrad", "FedAdam", "FedAvg", "FedNova", "FedProx", "FedVARP", "FedYogi", "Guide",
+    "Scaffold", "Strategy", "answer_identity",
+]  # fmt: skip

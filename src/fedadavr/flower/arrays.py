@@ -1,0 +1,160 @@
+"""Flower's arrays and our flat vectors: views of what came in, and bytes of what goes out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from flwr.app import Array, ArrayRecord
+
+from fedadavr.vector import Layout, Vector
+
+NUMPY = "numpy.ndarray"
+BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
+
+Values = npt.NDArray[Any]
+
+_headers: dict[bytes, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+
+
+class BadArrays(ValueError):
+    """Arrays that are not those of the model; the message says which, and how."""
+
+
+def view(array: Array) -> Values:
+    """The values of an array as it came in, read in place."""
+    data = array.data
+    if array.stype != NUMPY or data[:6] != b"\x93NUMPY" or data[6] not in (1, 2):
+        raise BadArrays(f"is of a kind that cannot be read ({array.stype})")
+    start, width = (10, 2) if data[6] == 1 else (12, 4)
+    end = start + int.from_bytes(data[8 : 8 + width], "little")
+    header = data[:end]
+    if header not in _headers:
+        file = io.BytesIO(header)
+        np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if data[6] == 1 else (
+            np.lib.format.read_array_header_2_0)  # fmt: skip
+        try:
+            shape, fortran, dtype = read(file)
+        except ValueError as error:
+            raise BadArrays(f"has a header that cannot be read: {error}") from None
+        if dtype.hasobject or (fortran and len(shape) > 1):
+            return array.numpy()
+        if len(_headers) > 10_000:
+            _headers.clear()
+        _headers[header] = dtype, shape
+    dtype, shape = _headers[header]
+    count = int(np.prod(shape))
+    if len(data) != end + count * dtype.itemsize:
+        raise BadArrays(f"has {len(data) - end} bytes where its header says {count} {dtype}")
+    return np.frombuffer(data, dtype, count, end).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an array must be."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    header: bytes
+
+
+class Model:
+    """The arrays of a model: which are parameters, which are buffers, and how they travel.
+
+    Parameters are optimized and remembered. Buffers are not: arrays that are not floating, running
+    statistics, and those named in `buffers`; they are averaged and keep their dtype.
+    """
+
+    def __init__(self, arrays: ArrayRecord, buffers: Sequence[str] = ()) -> None:
+        for name in buffers:
+            if name not in arrays:
+                raise ValueError(f"buffers: the model has no array {name!r}")
+        self.kinds: dict[str, Kind] = {}
+        self.parameters: list[str] = []
+        self.buffers: list[str] = []
+        for name, array in arrays.items():
+            values = _named(name, array)
+            self.kinds[name] = Kind(values.dtype, values.shape, _header(values))
+            still = not np.issubdtype(values.dtype, np.floating)
+            if still and values.dtype == np.uint8 and name not in buffers:
+                raise ValueError(
+                    f"the array {name!r} is uint8, as packed or bfloat16 weights travel: send "
+                    "float32, or name it in buffers= if it is one"
+                )
+            is_buffer = still or name.endswith(BUFFERS) or name in buffers
+            (self.buffers if is_buffer else self.parameters).append(name)
+        if not self.parameters:
+            raise ValueError("the model has no parameters: no array of it is floating")
+        self.layout = Layout({name: self.kinds[name].shape for name in self.parameters})
+
+    def split(self, record: ArrayRecord) -> tuple[list[Values], dict[str, Values]]:
+        """The parameters (float32, in order) and the buffers of a reply; checks all of them."""
+        if record.keys() != self.kinds.keys():
+            missing = [name for name in self.kinds if name not in record]
+            extra = [name for name in record if name not in self.kinds]
+            what = f"lack {missing[0]!r}" if missing else f"have {extra[0]!r}, which is not in it"
+            raise BadArrays(f"the arrays are not those of the model: they {what}")
+        found = {}
+        for name, kind in self.kinds.items():
+            values = _named(name, record[name])
+            if values.dtype != kind.dtype:
+                raise BadArrays(f"the array {name!r} is {values.dtype}, the model has {kind.dtype}")
+            if values.shape != kind.shape:
+                raise BadArrays(
+                    f"the array {name!r} has shape {values.shape}, the model {kind.shape}"
+                )
+            found[name] = values
+        parameters = [
+            np.ascontiguousarray(found[name], np.float32).reshape(-1) for name in self.parameters
+        ]
+        return parameters, {name: found[name] for name in self.buffers}
+
+    def flatten(self, record: ArrayRecord) -> tuple[Vector, dict[str, Values]]:
+        """A model as one vector, and its buffers; copies."""
+        parameters, buffers = self.split(record)
+        return np.concatenate(parameters), {name: b.copy() for name, b in buffers.items()}
+
+    def record(self, w: Vector, buffers: Mapping[str, Values]) -> ArrayRecord:
+        """A model as it goes out, names, order and dtypes as they came."""
+        tensors = self.layout.split(w)
+        arrays = {}
+        for name, kind in self.kinds.items():
+            values = tensors[name] if name in tensors else buffers[name]
+            raw: Any = np.ascontiguousarray(values, kind.dtype).reshape(-1).view(np.uint8)
+            data = b"".join((kind.header, raw))
+            arrays[name] = Array(str(kind.dtype), kind.shape, NUMPY, data)
+        return ArrayRecord(arrays)
+
+    def mean(self, buffers: Sequence[Mapping[str, Values]], shares: Sequence[float]) -> Any:
+        """The clients' buffers, averaged by their shares; whole numbers stay whole."""
+        averaged = {}
+        for name in self.buffers:
+            dtype = self.kinds[name].dtype
+            total = sum(
+                share * np.asarray(b[name], np.float64)
+                for share, b in zip(shares, buffers, strict=True)
+            )
+            whole = not np.issubdtype(dtype, np.inexact)
+            averaged[name] = np.asarray(np.rint(total) if whole else total, dtype)
+        return averaged
+
+
+def _named(name: str, array: Array) -> Values:
+    try:
+        return view(array)
+    except BadArrays as error:
+        raise BadArrays(f"the array {name!r} {error}") from None
+
+
+def _header(values: Values) -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": np.lib.format.dtype_to_descr(values.dtype), "fortran_order": False,
+               "shape": values.shape},
+    )  # fmt: skip
+    return file.getvalue()

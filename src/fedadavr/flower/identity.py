@@ -1,0 +1,92 @@
+"""Who is behind a node: the strategy asks, the client's app answers from its node's config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from logging import INFO, WARNING
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common.logger import log
+from flwr.serverapp import Grid
+
+ACTION = "client_id"
+QUESTION = f"query.{ACTION}"
+KEY = "client-id"
+CONFIG = (KEY, "partition-id")  # entries of a node's config that name its client
+
+
+def answer_identity(app: ClientApp) -> ClientApp:
+    """Let an app tell its client's id, from `client-id` or `partition-id` in the node's config."""
+
+    @app.query(ACTION)
+    def client_id(message: Message, context: Context) -> Message:
+        given = [context.node_config[key] for key in CONFIG if key in context.node_config]
+        record = ConfigRecord({KEY: str(given[0])} if given else {})
+        return Message(content=RecordDict({"identity": record}), reply_to=message)
+
+    return app
+
+
+class Identities:
+    """Which client is behind which node.
+
+    An id is bound to the node that first used it: `owner_of` tells the node that a store has
+    bound it to, if nodes' ids can be relied on across runs; within a run it is remembered here.
+    """
+
+    def __init__(self, owner_of: Callable[[str], int], patience: float) -> None:
+        self._owner_of, self._patience = owner_of, patience
+        self.nodes: dict[str, int] = {}  # client -> node
+        self.clients: dict[int, str] = {}  # node -> client
+        self._refused: set[int] = set()
+        self._warned = False
+
+    def connected(self, grid: Grid, nodes: Iterable[int]) -> dict[str, int]:
+        """The clients behind these nodes; asks those that are new."""
+        nodes = list(nodes)
+        new = [node for node in nodes if node not in self.clients and node not in self._refused]
+        if new:
+            self._ask(grid, new)
+        return {self.clients[node]: node for node in nodes if node in self.clients}
+
+    def _ask(self, grid: Grid, nodes: list[int]) -> None:
+        log(INFO, "asking %d new nodes for their client ids", len(nodes))
+        questions = [
+            Message(content=RecordDict(), dst_node_id=node, message_type=QUESTION) for node in nodes
+        ]
+        replies = list(grid.send_and_receive(questions, timeout=self._patience))
+        asked = {q.metadata.message_id: q.metadata.dst_node_id for q in questions}
+        answers: dict[int, str | None] = {}
+        for reply in replies:
+            node = asked.get(reply.metadata.reply_to_message_id, reply.metadata.src_node_id)
+            record = None if reply.has_error() else reply.content.get("identity")
+            known = isinstance(record, ConfigRecord) and record.get(KEY)
+            answers[node] = str(known) if known else None
+        for node in sorted(answers):  # so that who comes first does not depend on the network
+            self._bind(node, answers[node])
+        silent = len(nodes) - len(answers)
+        if silent:
+            log(WARNING, "%d nodes did not tell their client ids; they are asked again", silent)
+
+    def _bind(self, node: int, client: str | None) -> None:
+        if client is None:
+            if not self._warned:
+                self._warned = True
+                log(
+                    WARNING,
+                    "this app does not tell its clients' ids, so they are known by their nodes': "
+                    "the memory survives a restart only where nodes have registered keys. Add "
+                    "fedadavr.flower.answer_identity(app) and a client-id to each node's config",
+                )
+            client = str(node)
+        owner = self.nodes.get(client) or self._owner_of(client) or node
+        if owner != node:
+            log(
+                WARNING,
+                "node %d claims to be client %r, which is node %d: it is refused",
+                node, client, owner,
+            )  # fmt: skip
+            self._refused.add(node)
+            return
+        self.nodes[client], self.clients[node] = node, client

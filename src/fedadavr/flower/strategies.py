@@ -1,0 +1,89 @@
+"""Each algorithm as a strategy of its own name."""
+
+from __future__ import annotations
+
+from fedadavr.flower.strategy import Strategy
+
+
+class FedAdaVR(Strategy):
+    """FedAdaVR: remembers every client's last update, and steps with an adaptive optimizer."""
+
+    name = "fedadavr"
+
+
+class FedAdaVRQuant(Strategy):
+    """FedAdaVR with its memory quantized (`codec`)."""
+
+    name = "fedadavr-quant"
+
+
+class FedAdaVRNoVR(Strategy):
+    """FedAdaVR without its memory."""
+
+    name = "fedadavr-novr"
+
+
+class FedAdaVRNoOpt(Strategy):
+    """FedAdaVR without its optimizer."""
+
+    name = "fedadavr-noopt"
+
+
+class FedVARP(Strategy):
+    """FedVARP: a memory of every client, plain steps."""
+
+    name = "fedvarp"
+
+
+class ClusterFedVARP(Strategy):
+    """FedVARP with one memory a cluster (`clusters`)."""
+
+    name = "cluster-fedvarp"
+
+
+class MIFA(Strategy):
+    """MIFA: the mean of all remembered updates."""
+
+    name = "mifa"
+
+
+class Scaffold(Strategy):
+    """SCAFFOLD; its clients train with `fedadavr.flower.Guide`."""
+
+    name = "scaffold"
+
+
+class FedNova(Strategy):
+    """FedNova; its clients report `num-steps`, which `fedadavr.flower.Guide` counts."""
+
+    name = "fednova"
+
+
+class FedProx(Strategy):
+    """FedProx; its clients get `proximal-mu`, as from Flower's, which `Guide` applies."""
+
+    name = "fedprox"
+
+
+class FedAvg(Strategy):
+    """FedAvg, with resume and replies checked one by one."""
+
+    name = "fedavg"
+
+
+class FedAdagrad(Strategy):
+    """FedAdagrad, as Flower computes it."""
+
+    name = "fedadagrad"
+
+
+class FedAdam(Strategy):
+    """FedAdam, as Flower computes it."""
+
+    name = "fedadam"
+
+
+class FedYogi(Strategy):
+    """FedYogi, as Flower computes it."""
+
+    name = "fedyogi"
