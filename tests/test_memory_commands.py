@@ -18,6 +18,7 @@ from fedadavr.experiments.folder import RunFolder
 from fedadavr.memory import ClientMemory, open_store
 from tests.redis_servers import RedisServer
 from tests.rounds import play, server_on
+from tests.test_stores import spoil
 
 
 def typed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -126,8 +127,12 @@ def test_convert_between_stores_and_codecs(
         (["verify", "redis://127.0.0.1:9?patience=x"], "patience must be in seconds"),
         (["convert", "nowhere", "x", "--codec", "int5"], "unknown codec 'int5'"),
         (["plan", "--model", "lenet6"], "did you mean 'lenet5'"),
-        (["plan", "--clients", "0"], "--clients must be at least 1, got 0"),
+        (["plan", "--clients", "0"], "--clients must be from 1 to 1e13, got 0"),
+        (["plan", "--parameters", "inf"], "--parameters must be from 1 to 1e13, got inf"),
         (["inspct", "x"], "did you mean"),
+        (["inspect", "redis://127.0.0.1:9?nmae=x"], "there is no option 'nmae'"),
+        (["inspect", "redis://127.0.0.1:9?patience=nan"], "patience must be in seconds"),
+        (["inspect", "redis://127.0.0.1:9?password=x"], "a password stands before the host"),
     ],
 )
 def test_bad_input_gets_one_sentence(
@@ -259,7 +264,7 @@ def test_what_does_not_go_with_a_store(
         assert sentence in capsys.readouterr().err
         assert not (tmp_path / "b").exists()
     for words, sentence in (
-        (["run", "--resume", out, "--store", f"{place}2"], "--store cannot change that"),
+        (["run", "--resume", out, "--store", f"{place}2"], "there is no store in"),
         (["run", "--resume", out, "--encrypt-with", str(key)], "is not encrypted"),
         (["compare", "--store", place], "each needs a store of its own"),
     ):
@@ -267,6 +272,61 @@ def test_what_does_not_go_with_a_store(
             main(words)
         assert sentence in capsys.readouterr().err
     assert "is sound" in typed(capsys, "memory", "verify", place)
+
+
+def test_a_run_whose_store_is_gone_is_not_begun_again(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A disk that is not mounted must not cost the lines that there are; a moved store is found."""
+    place, out = tmp_path / "s", tmp_path / "a"
+    main([*blobs(mine, "--rounds", "6"), "--store", f"lmdb:{place}", "--out", str(out)])
+    place.rename(tmp_path / "moved")
+    before = (out / "metrics.jsonl").read_bytes()
+    with pytest.raises(SystemExit):
+        main(["run", "--resume", str(out), "--rounds", "8"])
+    assert "there is no store in" in capsys.readouterr().err
+    assert (out / "metrics.jsonl").read_bytes() == before
+    moved = f"lmdb:{tmp_path / 'moved'}"
+    main(["run", "--resume", str(out), "--rounds", "8", "--store", moved])
+    main(["run", "--resume", str(out), "--rounds", "9"])  # it was noted
+    assert len(rows(out)) == 9
+    other = f"lmdb:{tmp_path / 'other'}"
+    main([*blobs(mine, "--seed", "8"), "--store", other, "--out", str(tmp_path / "b")])
+    with pytest.raises(SystemExit):
+        main(["run", "--resume", str(out), "--rounds", "10", "--store", other])
+    assert "holds another run" in capsys.readouterr().err
+
+
+def test_a_convert_that_fails_leaves_nothing(
+    filled: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it says to do can be done, and then it works; a typo makes no store either."""
+    client = sorted(records(filled))[0]
+    spoil(filled, client, lambda raw: raw[:-1])
+    target = f"lmdb:{tmp_path / 'new'}"
+    with pytest.raises(SystemExit):
+        main(["memory", "convert", filled, target])
+    assert f"client '{client}': its record cannot be read" in capsys.readouterr().err
+    typed(capsys, "memory", "forget", filled, client)
+    typed(capsys, "memory", "convert", filled, target)
+    assert "is sound" in typed(capsys, "memory", "verify", target)
+    assert client not in records(target)
+    with pytest.raises(SystemExit):
+        main(["memory", "convert", filled, "ram"])
+    with pytest.raises(SystemExit):
+        main(["memory", "forget", f"{filled}typo", client])
+    assert "there is no store" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="there is no store"):
+        open_store(f"{filled}typo", must_exist=True)
+
+
+def test_inspect_counts_all_whatever_it_lists(
+    filled: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also when it lists nobody."""
+    view = json.loads(typed(capsys, "memory", "inspect", filled, "--stalest", "0", "--json"))
+    assert view["clients"] == len(records(filled))
+    assert view["stalest"] == []
 
 
 def test_a_password_is_not_written_down(

@@ -13,6 +13,7 @@ from fedadavr import Layout, Rejected, Update, algorithm, algorithms, kernels
 from fedadavr.memory import CODECS, ClientMemory
 
 LAYOUT = Layout({"a": (5, 3), "b": (4,)})
+ALGORITHMS = algorithms()  # before another test brings its own
 
 
 def some_updates(w: Any, clients: str = "abc", seed: int = 0) -> list[Update]:
@@ -204,7 +205,7 @@ def test_a_model_that_is_not_finite_is_named() -> None:
 @pytest.mark.parametrize("which", ["server_lr", "client_lr"])
 def test_a_bad_rate_is_refused(which: str, rate: float) -> None:
     """When the server is built."""
-    for name in algorithms():
+    for name in ALGORITHMS:
         with pytest.raises(ValueError, match=f"{which} must be a finite number above 0"):
             algorithm(name, LAYOUT, **{which: rate})
 
@@ -315,7 +316,7 @@ def test_promise_5_bits_do_not_depend_on_threads(codec: str, optimizer: str) -> 
 
 def test_in_place_gives_the_same_bits() -> None:
     """`out` may be the model itself."""
-    for name in algorithms():
+    for name in ALGORITHMS:
         one, two = algorithm(name, LAYOUT), algorithm(name, LAYOUT)
         w = LAYOUT.zeros() + 1
         for t in range(3):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,7 +22,7 @@ from fedadavr.memory import CODECS, Record, StoreError, open_store
 from fedadavr.memory.commands import check
 from fedadavr.memory.durable import DurableStore
 from fedadavr.memory.lmdb import LmdbStore
-from fedadavr.memory.records import SIZE, WrongKey
+from fedadavr.memory.records import SIZE, Wire, WrongKey
 from fedadavr.memory.redis import RedisStore
 from tests.redis_servers import RedisCluster, RedisServer, wait_for
 from tests.rounds import CLIENTS, LAYOUT, digest, one_round, play, server_on
@@ -114,9 +115,20 @@ def test_a_name_too_long_for_lmdb_is_refused(tmp_path: Path) -> None:
     """One sentence, and the round can go on without it."""
     with LmdbStore(tmp_path / "s") as store:
         server = algorithm("fedvarp", LAYOUT, store=store)
-        with pytest.raises(ValueError, match="must have 1 to 511 bytes"):
-            server.step(LAYOUT.zeros(), [Update("x" * 512, LAYOUT.zeros(), 1)])
+        for name, why in (("x" * 512, "1 to 511 bytes"), ("", "1 to 511"), ("\ud800", "Unicode")):
+            with pytest.raises(Rejected, match=why) as caught:
+                server.step(LAYOUT.zeros(), [Update(name, LAYOUT.zeros(), 1)])
+            assert list(caught.value.reasons) == [name]
         assert server.round == 0
+
+
+@pytest.mark.parametrize("owner", [-5, 2**64])
+def test_a_node_that_does_not_fit_is_rejected(owner: int, tmp_path: Path) -> None:
+    """Before the round, not at its commit, which could then never be made."""
+    with LmdbStore(tmp_path / "s") as store:
+        server = algorithm("fedvarp", LAYOUT, store=store)
+        with pytest.raises(Rejected, match="must fit 64 bits"):
+            server.step(LAYOUT.zeros(), [Update("a", LAYOUT.zeros(), 1, owner=owner)])
 
 
 # --- one server at a time ---
@@ -261,6 +273,104 @@ def test_a_damaged_model_is_said(tmp_path: Path) -> None:
         server_on(store).restore()
 
 
+def test_a_damaged_header_does_not_stop_a_late_pruning(address: str) -> None:
+    """Ages are read from headers alone: what a header says must be possible, or it is damage."""
+    w = LAYOUT.zeros()
+    with open_store(address) as store:  # type: ignore[union-attr]
+        server = algorithm("fedvarp", LAYOUT, store=store)
+        for client in "abc":
+            w = server.step(w, [Update(client, w + 1, 1)])
+        server.commit(w)
+    spoil(address, "a", flip(38))  # its round is now far in the future
+    spoil(address, "b", lambda raw: raw[:8] + b"\xff" + raw[9:])  # its layout is no text
+    with open_store(address) as store:  # type: ignore[union-attr]
+        server = algorithm("fedvarp", LAYOUT, store=store, prune_after=2)
+        server.restore()
+        for client in "xyz":
+            w = server.step(w, [Update(client, w + 1, 1)])
+        server.commit(w)
+        assert {c for c, _ in server.memory.records()} >= {"y", "z"}  # type: ignore[union-attr]
+        server.memory.repair()  # type: ignore[union-attr]
+        server.commit(w)
+        assert check(store)[0] == []
+
+
+def test_a_bit_of_the_manifest(tmp_path: Path) -> None:
+    """It has a checksum of its own."""
+    with LmdbStore(tmp_path / "s") as store:
+        play(server_on(store), 2)
+    with lmdb.open(str(tmp_path / "s"), max_dbs=2) as env, env.begin(write=True) as txn:
+        db = env.open_db(b"state", txn)
+        raw = bytes(txn.get(b"manifest", db=db) or b"")
+        assert b'"steps": 2' in raw
+        txn.put(b"manifest", raw.replace(b'"steps": 2', b'"steps": 3'), db=db)
+    with pytest.raises(StoreError, match="the manifest is damaged"):
+        LmdbStore(tmp_path / "s")
+
+
+def test_a_file_cut_short(tmp_path: Path) -> None:
+    """One sentence, where reading on would end the process."""
+    with LmdbStore(tmp_path / "s") as store:
+        play(server_on(store, "fp32"), 10)
+    with (tmp_path / "s" / "data.mdb").open("r+b") as file:
+        file.truncate(40_000)
+    with pytest.raises(StoreError, match="was cut short"):
+        LmdbStore(tmp_path / "s")
+
+
+# --- readers of LMDB ---
+
+
+READER = """
+import sys, time
+from fedadavr.memory.lmdb import LmdbStore
+store = LmdbStore(sys.argv[1], read_only=True)
+len(store)
+print("reading", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_killed_reader_does_not_make_the_file_grow(tmp_path: Path) -> None:
+    """Its place in LMDB's table is taken from it, so that pages can be used again."""
+    with LmdbStore(tmp_path / "s") as store:
+        server = server_on(store)
+        play(server, 10)
+        words = [sys.executable, "-c", READER, str(tmp_path / "s")]
+        reader = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "reading\n"
+        play(server, 20)
+        reader.kill()
+        reader.wait()
+        play(server, 40)
+        size = store.nbytes
+        play(server, 200)
+        assert store.nbytes <= 1.2 * size
+
+
+def test_a_scan_under_way_when_the_map_must_grow(tmp_path: Path) -> None:
+    """The commit is refused, the scan goes on, and afterwards the commit is made."""
+    with LmdbStore(tmp_path / "s", map_size=1 << 17) as store:
+        server = server_on(store, "fp32")
+        w = play(server, 1)
+        scan = server.memory.records()
+        next(scan)
+        round = 1
+
+        def rounds() -> None:
+            nonlocal w, round
+            for round in range(2, 40):
+                w = one_round(server, w, round)
+                server.commit(w, round=round)
+
+        with pytest.raises(StoreError, match="must grow, but its records are being read"):
+            rounds()
+        list(scan)
+        server.commit(w, round=round)
+        assert check(store)[0] == []
+
+
 # --- encryption ---
 
 
@@ -283,6 +393,10 @@ def test_encrypted_records_need_their_key(address: str, tmp_path: Path) -> None:
         plain = record.data.tobytes()
     spoil(address, client, lambda raw: hidden(raw, plain))
     assert sound(address, key)
+    record.data = np.frombuffer(plain, np.uint8)
+    forged = b"".join(Wire().pack(client, record))  # in the clear, with a right checksum
+    spoil(address, client, lambda raw: forged)
+    assert not sound(address, key)
     with open_store(f"{address}2") as store:  # type: ignore[union-attr]
         play(server_on(store), 2)
     with pytest.raises(WrongKey, match="is not encrypted"):
@@ -499,6 +613,123 @@ def test_every_point_of_a_redis_commit_leaves_a_whole_round(
             break
     assert finished
     assert point > 5
+
+
+def test_an_answer_that_is_lost_is_not_a_commit_that_is(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flip was made and only its answer lost: commit again, after more rounds, or restore."""
+    if address.startswith("lmdb:"):
+        pytest.skip("LMDB knows what it has written")
+    for go_on in (True, False):
+        ram = server_on(None)
+        expected = digest(ram, play(ram, 7))
+        place = f"{address}{go_on}&patience=0"
+        with RedisStore(place) as store:
+            server = server_on(store)
+            w = one_round(server, play(server, 4), 5)
+            attempt = RedisStore._try
+
+            def deaf(self: Any, call: Any, attempt: Any = attempt) -> Any:
+                answer = attempt(self, call)
+                if call.__code__.co_names.count("eval"):
+                    raise StoreError("the answer is lost")
+                return answer
+
+            with monkeypatch.context() as patch:
+                patch.setattr(RedisStore, "_try", deaf)
+                with pytest.raises(StoreError, match="the answer is lost"):
+                    server.commit(w, round=5)
+            if go_on:
+                w = one_round(server, w, 6)
+                server.commit(w, round=6)
+            assert digest(server, play(server, 7)) == expected
+        with RedisStore(place) as store:
+            assert check(store)[0] == []
+            assert store.state()["extra"]["round"] == 7  # type: ignore[index]
+
+
+def test_a_failed_commit_leaves_no_ghosts(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had written is not taken for a later commit's of the same number."""
+    with RedisStore(f"{redis_server.url}?name={uuid4().hex}") as store:
+        server = server_on(store)
+        w = play(server, 4)
+        w = one_round(server, w, 5)
+        with monkeypatch.context() as patch:
+            patch.setattr(RedisStore, "_flip", lambda *_: (_ for _ in ()).throw(StoreError("x")))
+            with pytest.raises(StoreError):
+                server.commit(w, round=5)
+        w, _ = server.restore()
+        w = one_round(server, w, 50)  # other clients
+        server.commit(w, round=5)
+        assert check(store)[0] == []
+
+
+def test_a_server_that_wakes_up_late_takes_nothing_away(redis_server: RedisServer) -> None:
+    """It stalls between its flip and its cleaning, while another takes over and goes on."""
+    address = f"{redis_server.url}?name={uuid4().hex}"
+    name = address.rpartition("=")[2]
+    with RedisStore(address) as slow:
+        server = server_on(slow)
+        w = one_round(server, play(server, 3), 4)
+        cleaned: list[Any] = []
+        assert isinstance(slow, RedisStore)
+        slow._clean = cleaned.append  # type: ignore[method-assign]
+        server.commit(w, round=4)
+        redis_server.client.delete(f"{name}:lease")
+        with RedisStore(address) as quick:
+            other = server_on(quick)
+            expected = digest(other, play(other, 12))
+        del slow._clean
+        for intent in cleaned:
+            slow._clean(intent)
+    with RedisStore(address) as store:
+        assert check(store)[0] == []
+        again = server_on(store)
+        assert digest(again, play(again, 12)) == expected
+
+
+def test_redis_restarted_in_a_scan(redis_server: RedisServer) -> None:
+    """Reading all records waits for it, too."""
+    address = f"{redis_server.url}?name={uuid4().hex}"
+    with RedisStore(address) as store:
+        server = server_on(store)
+        play(server, 12)
+        total = server.memory.total.copy()
+        box: list[Any] = []
+        while_down(redis_server, lambda: box.append(server.memory.resum()))
+        np.testing.assert_allclose(box[0], total, rtol=1e-9, atol=1e-9)
+
+
+def test_a_cluster_that_was_away_is_still_ours(
+    redis_cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease is renewed again when it is back, so that no second server gets in."""
+    monkeypatch.setattr("fedadavr.memory.redis.LEASE", 3.0)
+    address = f"{redis_cluster.url}?name={uuid4().hex}"
+    with RedisStore(address) as store:
+        play(server_on(store), 2)
+        for node in redis_cluster.nodes:
+            node.stop()
+        time.sleep(2.5)  # the lease is renewed every second: some of that fails
+        for node in redis_cluster.nodes:
+            node.start()
+        wait_for(redis_cluster.is_whole, "the cluster")
+        name = address.rpartition("=")[2]
+        assert isinstance(store, RedisStore)
+        connection = store._redis
+
+        def held() -> bool:
+            try:
+                return bool(connection.get(f"{name}:lease"))
+            except Exception:  # not whole yet
+                return False
+
+        wait_for(held, "the lease")
+        with pytest.raises(StoreError, match="is in use by another server"):
+            RedisStore(address)
 
 
 # --- pruning ---

@@ -341,14 +341,21 @@ class Algorithm(ABC):
             return f"a client's id must be a string, got {type(update.client).__name__}"
         if twice:
             return "came twice in one round"
+        why = None if self.store is None else self.store.refuses(update.client)
+        if why:
+            return why
         try:
             self.record_of(update.client)
             check_examples(update.examples, "update")
+            if not 0 <= update.owner < 2**64:
+                return f"a node's id must fit 64 bits, got {update.owner}"
             if update.steps is not None or self.needs.steps:
                 _check_steps(update.steps, self.name)
         except (TypeError, ValueError) as error:
             return str(error).removeprefix("update: ")
-        if isinstance(update.weights, (list, tuple)):
+        if isinstance(update.weights, (list, tuple)) and all(
+            isinstance(tensor, np.ndarray) for tensor in update.weights
+        ):
             return _bad_tensors(update.weights, self.layout)
         return _bad_vector(update.weights, self.layout.size)
 

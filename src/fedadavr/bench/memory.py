@@ -120,7 +120,8 @@ def main(
 def _address(kind: str, base: Path, codec: str, clients: int) -> str:
     if kind == "lmdb":
         return f"lmdb:{base / f'{codec}-{clients}'}"
-    return kind if kind == "ram" else f"{kind}?name=bench-{codec}-{clients}"
+    joint = "&" if "?" in kind else "?"
+    return kind if kind == "ram" else f"{kind}{joint}name=bench-{codec}-{clients}"
 
 
 def _fitting(

@@ -50,7 +50,7 @@ class RunFolder:
         self.check_free()
         self.path.mkdir(parents=True, exist_ok=True)
         if store is not None:
-            write_whole(self.path / STORE, store.encode())
+            self.write_store(store)
         self.write_config(experiment)
         self._metrics = (self.path / METRICS).open("w")
 
@@ -63,6 +63,10 @@ class RunFolder:
         if not (self.path / CONFIG).is_file():
             raise ValueError(f"{self.path} holds no run: there is no {CONFIG} in it")
         return Experiment(**read_toml(self.path / CONFIG))
+
+    def write_store(self, address: str) -> None:
+        """Note where the run's store is."""
+        write_whole(self.path / STORE, address.encode())
 
     def store(self) -> str | None:
         """The address of the run's store, if it has one."""

@@ -54,9 +54,9 @@ def plan(
     for name, values in (("clients", clients), ("parameters", parameters),
                          ("clients-per-round", (clients_per_round,))):  # fmt: skip
         for value in values:
-            if value < 1:
-                raise ValueError(f"--{name} must be at least 1, got {value:g}")
-    chosen = {f"{p / 1e6:g} M": Layout({"x": (int(p),)}) for p in parameters}
+            if not 1 <= value <= 1e13:
+                raise ValueError(f"--{name} must be from 1 to 1e13, got {value:g}")
+    chosen = {f"{int(p):,}": Layout({"x": (int(p),)}) for p in parameters}
     if not parameters or model:
         chosen |= layouts(model or ("lenet5", "resnet18"))
     rows = [

@@ -148,22 +148,17 @@ def run(
 
 def open_run_store(folder: RunFolder, machine: Machine, resume: bool) -> Store | None:
     """The store that is asked for, or that the run to be continued has; None: checkpoints."""
-    address, saved = machine.store, folder.store() if resume else None
-    if address is not None:
-        address = absolute(address)
-        if resume and public(address) != saved:
-            raise ValueError(
-                f"the run in {folder.path} lives in {saved or 'its checkpoint'}: "
-                "--store cannot change that"
-            )
-    address = address or saved
+    saved = folder.store() if resume else None
+    address = saved if machine.store is None else absolute(machine.store)
+    if resume and address is not None and saved is None:
+        raise ValueError(f"the run in {folder.path} lives in its checkpoint: it has no --store")
     if address is None or address == "ram":
         if machine.commit_every is not None or machine.encrypt_with is not None:
             raise ValueError("--commit-every and --encrypt-with go with a --store that lasts")
         return None
     if machine.checkpoint_every is not None:
         raise ValueError("with --store there are no checkpoints: use --commit-every")
-    store = open_store(address, machine.encrypt_with)
+    store = open_store(address, machine.encrypt_with, must_exist=resume)
     if not resume and store.state() is not None:
         store.close()
         raise ValueError(
@@ -202,7 +197,8 @@ class Keeper:
             w, about = self.server.restore() or (None, {})
             if about and _essence(about["experiment"]) != _essence(experiment.to_toml()):
                 raise ValueError(
-                    f"{folder.store()} holds another run than the one in {folder.path}"
+                    f"{self.address or folder.store()} holds another run than the one in "
+                    f"{folder.path}"
                 )
         done = int(about.get("round", 0))
         assert experiment.rounds is not None
@@ -212,6 +208,8 @@ class Keeper:
                 f"--rounds {experiment.rounds} cannot take any back"
             )
         folder.write_config(experiment)
+        if self.address is not None:
+            folder.write_store(self.address)  # it may have been converted, or moved
         pending: Row | None = about.get("pending")
         return w, done, pending, folder.rewind(done, unwritten=1 if pending else 0)
 

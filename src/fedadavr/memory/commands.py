@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from heapq import nsmallest
 from pathlib import Path
@@ -39,7 +39,7 @@ def open_address(address: str, key_file: Path | None, *, read_only: bool) -> Dur
     folder = Path(address.removeprefix("lmdb:"))
     if address.startswith("lmdb:") and not (folder / "data.mdb").is_file():
         raise ValueError(f"there is no store in {folder}")
-    store = open_store(address, key_file, read_only=read_only)
+    store = open_store(address, key_file, read_only=read_only, must_exist=True)
     assert isinstance(store, DurableStore)
     return store
 
@@ -79,8 +79,10 @@ def inspect(
         stalest: How many of the clients not seen for longest to list.
         json: One line of JSON.
     """
+    if stalest < 0:
+        raise ValueError(f"--stalest must be 0 or more, got {stalest}")
     with open_address(store, encrypt_with, read_only=True) as opened:
-        view = overview(opened, stalest)
+        view = steadily(opened, lambda: overview(opened, stalest))
     if json:
         print(json_format.dumps(asdict(view)))
         return
@@ -118,7 +120,7 @@ def overview(store: DurableStore, stalest: int) -> Overview:
                 size += SIZE + int(memory.offsets[-1])
                 yield record.round, client, record.weight
 
-    oldest = nsmallest(stalest, heads())
+    oldest = nsmallest(max(1, stalest), heads())[:stalest]
     now = 0 if memory is None else memory.round
     return Overview(
         store=store.where.removeprefix("the store "),
@@ -174,16 +176,32 @@ def verify(store: Address, /, encrypt_with: Path | None = None, json: bool = Fal
 
 
 def check(store: DurableStore) -> tuple[list[str], int]:
-    """What is wrong with a store, and how many clients it holds; looks again if it changes."""
+    """What is wrong with a store, and how many clients it holds."""
+
+    def look() -> tuple[list[str], int]:
+        try:
+            return _check(store)
+        except StoreError as error:
+            return [str(error)], 0
+
+    return steadily(store, look)
+
+
+def steadily(store: DurableStore, look: Callable[[], T]) -> T:
+    """What a look at a store gives; again, if a server has changed it under our eyes."""
     for _ in range(5):
         commit = store.refresh()
+        found: T | None = None
+        trouble: StoreError | None = None
         try:
-            found = _check(store)
+            found = look()
         except StoreError as error:
-            found = [str(error)], 0
-        if store.refresh() == commit:
-            return found
-    raise StoreError(f"{store.where} changes too fast to be checked: stop the server first")
+            trouble = error
+        if store.snapshot or store.refresh() == commit:
+            if trouble is not None:
+                raise trouble
+            return found  # type: ignore[return-value]
+    raise StoreError(f"{store.where} changes faster than it can be read: stop the server first")
 
 
 def _check(store: DurableStore) -> tuple[list[str], int]:
@@ -222,7 +240,7 @@ def forget(
 ) -> None:
     """Take clients out of the memory: their updates, sizes and identities go, in one commit.
 
-    The model keeps what it has learned from them, and so do backups of the store.
+    The model keeps what it has learned from them, and backups keep their records.
 
     Args:
         store: A folder, lmdb:FOLDER or redis://HOST:PORT; no server may be using it.
@@ -245,7 +263,8 @@ def forget(
     print(
         f"forgot {', '.join(clients)}; {len(memory)} clients are left. The model keeps what it has "
         "learned from them, and backups keep their records: only training again without them "
-        "undoes that."
+        "undoes that. The disk may hold the bytes until they are written over: `fedadavr memory "
+        "convert` makes a store without them."
     )
 
 
@@ -279,6 +298,8 @@ def convert(
         encrypt_with: The key file of the source, if it is encrypted.
         encrypt_target_with: The key file of the target, if it shall be.
     """
+    if target == "ram":
+        raise ValueError("a store in RAM would be gone at once: name a folder or a Redis")
     if "://" not in target and not target.startswith("lmdb:"):
         target = f"lmdb:{target}"
     if codec is not None:
@@ -286,13 +307,18 @@ def convert(
     with open_address(source, encrypt_with, read_only=False) as old:
         memory, state = ClientMemory.stored(old)
         new = open_store(target, encrypt_target_with)
+        assert isinstance(new, DurableStore)
         try:
-            if not isinstance(new, DurableStore) or new.state() is not None:
-                raise ValueError(f"{public(target)} holds a store already, or cannot hold one")
-            if memory is None:
-                new.commit({}, state)
-            else:
-                copy(memory, state, new, codec or memory.codec.name)
+            if new.state() is not None:
+                raise ValueError(f"{public(target)} holds a store already")
+            try:
+                if memory is None:
+                    new.commit({}, state)
+                else:
+                    copy(memory, state, new, codec or memory.codec.name)
+            except BaseException:
+                new.erase()  # it was empty before
+                raise
         finally:
             new.close()
     print(f"{public(target)} holds what {old.where} does")

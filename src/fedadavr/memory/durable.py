@@ -29,6 +29,7 @@ class DurableStore(ABC):
 
     durable = True
     where: str
+    snapshot = False  # whether what is read does not change while a server goes on
 
     def __init__(self, key: bytes | None = None) -> None:
         self._wire = Wire(key)
@@ -61,6 +62,18 @@ class DurableStore(ABC):
 
     # --- the interface ---
 
+    longest: int = 1 << 20  # bytes of a client's id
+
+    def refuses(self, client: str) -> str | None:
+        """Why a client cannot be stored under this id; None if it can."""
+        try:
+            size = len(client.encode())
+        except UnicodeEncodeError:
+            return f"the id {client!r} is not valid Unicode"
+        if 1 <= size <= self.longest:
+            return None
+        return f"a client's id must have 1 to {self.longest} bytes for this store, this has {size}"
+
     def get(self, clients: Sequence[str]) -> list[Record | Damaged | None]:
         """The records of these clients, None for one that has none."""
         found = self._read(clients)
@@ -71,6 +84,7 @@ class DurableStore(ABC):
 
     def commit(self, records: Mapping[str, Record | None], state: State | None = None) -> None:
         """Write records, remove those given as None, and replace the state: all or nothing."""
+        self._settle()
         manifest = dict(self._manifest, commit=self._manifest["commit"] + 1)
         chunks: Chunks = {}
         if state is not None:
@@ -84,6 +98,7 @@ class DurableStore(ABC):
 
     def state(self) -> State | None:
         """The state of the last commit; None if there was none."""
+        self._settle()
         tree = self._manifest["state"]
         if tree is None:
             return None
@@ -111,6 +126,9 @@ class DurableStore(ABC):
         if isinstance(record, Record) and record.data.ctypes.data % 4:
             record.data = record.data.copy()  # small values lie anywhere in a page
         return record
+
+    def _settle(self) -> None:  # noqa: B027, most stores know
+        """Find out what became of a commit that failed, where that is not known."""
 
     # --- what a store must do ---
 
@@ -218,16 +236,17 @@ def fill(tree: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 def dump(manifest: Manifest) -> bytes:
-    """The manifest as JSON."""
-    return json.dumps(manifest).encode()
+    """The manifest as JSON, after its checksum in eight hexadecimal digits and a space."""
+    raw = json.dumps(manifest).encode()
+    return b"%08x %b" % (zlib.crc32(raw), raw)
 
 
 def parse(raw: Any, where: str) -> Manifest:
     """The manifest from JSON."""
-    try:
-        manifest: Manifest = json.loads(bytes(raw))
-    except ValueError:
-        raise StoreError(f"{where}: the manifest is damaged: restore it from a backup") from None
+    raw = bytes(raw)
+    if raw[:9] != b"%08x " % zlib.crc32(raw[9:]):
+        raise StoreError(f"{where}: the manifest is damaged: restore it from a backup")
+    manifest: Manifest = json.loads(raw[9:])
     return manifest
 
 

@@ -8,6 +8,7 @@ import fcntl
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +19,6 @@ from fedadavr.memory.durable import Chunks, DurableStore, Manifest, dump, halves
 from fedadavr.memory.store import StoreError
 
 MANIFEST = b"manifest"
-KEY_LIMIT = 511  # bytes, LMDB's
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _madvise = getattr(ctypes.CDLL(None), "madvise", None)
@@ -32,8 +32,11 @@ class LmdbStore(DurableStore):
     path : the folder
     key : 32 bytes, to encrypt the records with
     read_only : look at a store, also at one that a server is using
+    must_exist : do not make a new one
     map_size : where the map begins, in bytes; it grows by itself
     """
+
+    longest = 511  # LMDB's limit for a key
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class LmdbStore(DurableStore):
         *,
         key: bytes | None = None,
         read_only: bool = False,
+        must_exist: bool = False,
         map_size: int = 1 << 28,
     ) -> None:
         super().__init__(key)
@@ -51,10 +55,11 @@ class LmdbStore(DurableStore):
         self._lock: IO[str] | None = None
         self._txn: Any = None
         self._env: Any = None
-        if read_only:
-            if not (self.path / "data.mdb").is_file():
-                raise ValueError(f"there is no store in {self.path}")
-        else:
+        self._scans = 0
+        self.snapshot = read_only
+        if (read_only or must_exist) and not (self.path / "data.mdb").is_file():
+            raise ValueError(f"there is no store in {self.path}")
+        if not read_only:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(self.path)
         try:
@@ -71,13 +76,29 @@ class LmdbStore(DurableStore):
                 str(self.path), map_size=self._map_size, max_dbs=2, readonly=self.read_only,
                 readahead=self.read_only,  # a server reads here and there, a look goes through
             )  # fmt: skip
+            info, page = self._env.info(), self._env.stat()["psize"]
+            if (self.path / "data.mdb").stat().st_size < (info["last_pgno"] + 1) * page:
+                self._env.close()
+                self._env = None
+                raise StoreError(f"{self.where} was cut short: restore it from a backup")
+            self._env.reader_check()  # a reader that was killed would keep old pages for ever
             self._clients = self._env.open_db(b"clients", create=not self.read_only)
             self._state = self._env.open_db(b"state", create=not self.read_only)
         except lmdb.Error as error:
             raise StoreError(f"{self.where} cannot be opened: {error}") from None
 
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        """A read transaction, whose values are views into the map; a look has one for all."""
+        if self.read_only:
+            if self._txn is None:
+                self._txn = self._begin()
+            yield self._txn
+            return
+        with self._begin() as txn:
+            yield txn
+
     def _begin(self) -> Any:
-        """A read transaction, whose values are views into the map."""
         try:
             return self._env.begin(buffers=True)
         except lmdb.MapResizedError:  # a server has let the map grow
@@ -91,27 +112,35 @@ class LmdbStore(DurableStore):
             self._txn = None
 
     def _read_manifest(self) -> Manifest | None:
-        with self._begin() as txn:
+        if self.read_only:
+            self._release()  # look at the store as it is now
+        with self._reading() as txn:
             raw = txn.get(MANIFEST, db=self._state)
             return None if raw is None else parse(raw, self.where)
 
     def _read(self, clients: Sequence[str]) -> list[tuple[Any, Any] | None]:
-        self._release()
-        self._txn = txn = self._begin()
-        values = [txn.get(_key(client), db=self._clients) for client in clients]
+        if not self.read_only or self._txn is None:
+            self._release()
+            self._txn = self._begin()
+        txn = self._txn
+        values = [txn.get(client.encode(), db=self._clients) for client in clients]
         for value in values:
             if value is not None:
                 _fetch(value)
         return [None if value is None else halves(value) for value in values]
 
     def _scan(self, data: bool) -> Iterator[tuple[str, Any, Any | None]]:
-        with self._begin() as txn:
-            for key, value in txn.cursor(db=self._clients):
-                header, payload = halves(value)
-                yield bytes(key).decode(), header, payload if data else None
+        self._scans += 1
+        try:
+            with self._reading() as txn:
+                for key, value in txn.cursor(db=self._clients):
+                    header, payload = halves(value)
+                    yield bytes(key).decode(), header, payload if data else None
+        finally:
+            self._scans -= 1
 
     def _chunks(self, names: list[str]) -> dict[str, Any]:
-        with self._begin() as txn:
+        with self._reading() as txn:
             found = {name: txn.get(name.encode(), db=self._state) for name in names}
             return {name: bytes(value) for name, value in found.items() if value is not None}
 
@@ -121,7 +150,7 @@ class LmdbStore(DurableStore):
         chunks: Chunks | None,
         manifest: Manifest,
     ) -> None:
-        keyed = {_key(client): packed for client, packed in records.items()}
+        keyed = {client.encode(): packed for client, packed in records.items()}
         self._release()
 
         def write(txn: Any) -> None:
@@ -143,31 +172,40 @@ class LmdbStore(DurableStore):
     def _transact(self, write: Callable[[Any], None]) -> None:
         while True:
             try:
+                self._env.reader_check()
                 with self._env.begin(write=True) as txn:
                     write(txn)
+                return
             except lmdb.MapFullError:
+                self._check_no_scan()
                 self._map_size = 2 * self._env.info()["map_size"]
-                self._env.set_mapsize(self._map_size)
-            except lmdb.Error as error:
                 self._reopen()
-                code = getattr(error, "code", 0)
-                full = isinstance(error, lmdb.DiskError) or code in DISK_ERRORS
+            except lmdb.Error as error:
+                self._check_no_scan()
+                self._reopen()
+                full = getattr(error, "code", 0) in DISK_ERRORS or isinstance(error, lmdb.DiskError)
                 why = "the disk is full or failing" if full else "it cannot be written"
                 raise StoreError(
                     f"{self.where}: {why} ({error}); the last commit is as it was, and this one "
                     "can be tried again"
                 ) from None
-            else:
-                return
+
+    def _check_no_scan(self) -> None:
+        """The map cannot move while somebody reads in it."""
+        if self._scans:
+            raise StoreError(
+                f"{self.where} must grow, but its records are being read: finish that, and commit "
+                "again"
+            )
 
     def _reopen(self) -> None:
-        """After a failed write LMDB may refuse its environment; a new one is sound."""
+        """A new environment: for a larger map, and since LMDB may refuse one that failed."""
         self._release()
         self._env.close()
         self._open()
 
     def __len__(self) -> int:
-        with self._begin() as txn:
+        with self._reading() as txn:
             return int(txn.stat(self._clients)["entries"])
 
     @property
@@ -190,16 +228,6 @@ class LmdbStore(DurableStore):
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-
-
-def _key(client: str) -> bytes:
-    key = client.encode()
-    if not 1 <= len(key) <= KEY_LIMIT:
-        raise ValueError(
-            f"a client's id must have 1 to {KEY_LIMIT} bytes for this store, "
-            f"{client[:40]!r} has {len(key)}"
-        )
-    return key
 
 
 def _fetch(value: Any) -> None:

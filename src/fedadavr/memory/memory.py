@@ -219,6 +219,9 @@ class ClientMemory:
         The model keeps what it has learned from the client.
         """
         self.population.forget(client, self._take_out(client))
+        for clients in self._recent:
+            if client in clients:
+                clients.remove(client)
 
     def leave(self, client: str) -> None:
         """Forget a client, and do not count it in the population any more."""
@@ -262,8 +265,8 @@ class ClientMemory:
                 f"the state remembers {self.population.seen} clients, the store holds "
                 f"{len(self.store)}: load the records that belong to this state first"
             )
-        due = self._due()
-        found = self._find([*clients, *(c for c in due if c not in clients)])
+        due = [c for c in self._due(max(64, len(clients))) if c not in clients]
+        found = self._find([*clients, *due])
         records = found[: len(clients)]
         tensors, size = len(self.layout.shapes), int(self.offsets[-1])
         before = np.zeros(len(clients))
@@ -285,23 +288,23 @@ class ClientMemory:
         page = Page(clients, records, before, old, scale, buffers, new, np.ones_like(scale))
         page.expired = {
             client: record
-            for client, record in zip(
-                [c for c in due if c not in clients], found[len(clients) :], strict=True)
+            for client, record in zip(due, found[len(clients) :], strict=True)
             if record is not None and self.round + 1 - record.round >= (self.prune_after or 0)
-        }  # fmt: skip
+        }
         return page
 
-    def _due(self) -> list[str]:
-        """Who was last seen so long ago that the coming round may prune them."""
+    def _due(self, most: int) -> list[str]:
+        """Who was last seen so long ago that the coming round may prune them; some at a time."""
         if self.prune_after is None:
             return []
         if not self._recent and len(self):  # the memory is older than the wish to prune it
             rounds: list[list[str]] = [[] for _ in range(self.prune_after)]
             for client, record in self.all(data=False):
                 if isinstance(record, Record):
-                    rounds[max(0, record.round - self.round + self.prune_after - 1)].append(client)
+                    place = record.round - self.round + self.prune_after - 1
+                    rounds[min(max(0, place), self.prune_after - 1)].append(client)
             self._recent.extend(sorted(clients) for clients in rounds)
-        return self._recent[0] if len(self._recent) == self.prune_after else []
+        return self._recent[0][:most] if len(self._recent) == self.prune_after else []
 
     def admit(self, page: Page, sizes: Sequence[int]) -> Floats:
         """Count a round's clients in the population; gives the weights of their new records."""
@@ -338,8 +341,9 @@ class ClientMemory:
             self.population.forget(client, record.weight)
         if self.prune_after is not None:
             self._recent.append(list(page.clients))
-            while len(self._recent) > self.prune_after:
-                self._recent.popleft()
+            if len(self._recent) > self.prune_after:
+                rest = self._recent.popleft()[max(64, len(page.clients)) :]  # for the next round
+                self._recent[0] = rest + self._recent[0]
 
     # --- state ---
 

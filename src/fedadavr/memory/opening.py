@@ -11,9 +11,13 @@ from fedadavr.memory.records import read_key
 
 
 def open_store(
-    address: str, key_file: Path | str | None = None, *, read_only: bool = False
+    address: str,
+    key_file: Path | str | None = None,
+    *,
+    read_only: bool = False,
+    must_exist: bool = False,
 ) -> DurableStore | RamStore:
-    """The store at an address; `key_file` encrypts its records."""
+    """The store at an address, a new one unless it must exist; `key_file` encrypts its records."""
     key = None if key_file is None else read_key(Path(key_file))
     kind, _, rest = address.partition(":")
     if address == "ram":
@@ -23,15 +27,15 @@ def open_store(
     if kind == "lmdb" and rest:
         from fedadavr.memory.lmdb import LmdbStore
 
-        return LmdbStore(rest, key=key, read_only=read_only)
-    if kind in ("redis", "rediss", "unix") and rest:
+        return LmdbStore(rest, key=key, read_only=read_only, must_exist=must_exist)
+    if kind in ("redis", "rediss") and rest.startswith("//"):
         try:
             from fedadavr.memory.redis import RedisStore
         except ModuleNotFoundError:
             raise ValueError(
                 "a store in Redis needs redis: pip install 'fedadavr[redis]'"
             ) from None
-        return RedisStore(address, key=key, read_only=read_only)
+        return RedisStore(address, key=key, read_only=read_only, must_exist=must_exist)
     raise ValueError(
         f"no store has the address {address!r}: it must be ram, lmdb:FOLDER or redis://HOST:PORT"
     )

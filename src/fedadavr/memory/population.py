@@ -189,4 +189,6 @@ def check_examples(value: Any, where: str) -> int:
         raise TypeError(f"{where}: the number of examples must be a whole number, got {value!r}")
     if value < 1:
         raise ValueError(f"{where}: the number of examples must be at least 1, got {value}")
+    if value >= 2**63:
+        raise ValueError(f"{where}: {value} examples are too many")
     return int(value)

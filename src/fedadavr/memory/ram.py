@@ -15,6 +15,10 @@ class RamStore:
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
 
+    def refuses(self, client: str) -> str | None:
+        """Any id will do."""
+        return None
+
     def get(self, clients: Sequence[str]) -> list[Record | Damaged | None]:
         """The records of these clients, None for one that has none."""
         return [self._records.get(client) for client in clients]

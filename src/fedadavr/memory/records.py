@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -64,6 +65,10 @@ class Wire:
         _, version, code, flags, layout, weight, round, owner, length = HEADER.unpack(head)
         if version != VERSION:
             return Damaged(f"its format is version {version}, this program reads {VERSION}")
+        if self._cipher and not flags & ENCRYPTED:
+            return Damaged("it is not encrypted, in a store that is")
+        if re.fullmatch(rb"[0-9a-f]{16}", layout) is None:
+            return Damaged("its layout is no digest")
         data: Any = np.zeros(0, np.uint8)
         if payload is not None:
             data = np.frombuffer(payload, np.uint8)
@@ -81,10 +86,10 @@ class Wire:
         return Record(weight, round, data, name, layout.decode(), owner)
 
     def _decrypt(self, about: bytes, data: Any) -> Any | None:
-        from cryptography.exceptions import InvalidTag
-
         if self._cipher is None:
             return None
+        from cryptography.exceptions import InvalidTag
+
         try:
             plain = self._cipher.decrypt(bytes(data[:NONCE]), data[NONCE:], about)
         except InvalidTag:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
+import math
 import os
 import random
 import re
@@ -46,6 +48,8 @@ PASSING = (
     RedisClusterException, TryAgainError,
 )  # fmt: skip
 
+TROUBLE = (*PASSING, RedisError, OSError)  # a cluster's errors are no RedisError
+
 # Flip the manifest if it is the one that we know; doing it twice is doing it once.
 FLIP = """
 local now = redis.call('GET', KEYS[1]) or ''
@@ -54,6 +58,7 @@ if now ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2])
 return 1
 """
+LOST = "{} was written by another server: this one has lost it, and stops"
 # Take or keep the lease.
 HOLD = """
 local now = redis.call('GET', KEYS[1])
@@ -62,6 +67,8 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return ARGV[1]
 """
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Version = tuple[int, str]  # a commit's number, and the token of the server that made it
@@ -77,30 +84,40 @@ class RedisStore(DurableStore):
         connection does is tried again for `patience` seconds, with growing pauses
     key : 32 bytes, to encrypt the records with
     read_only : look at a store, also at one that a server is using
+    must_exist : do not make a new one
     """
 
-    def __init__(self, url: str, *, key: bytes | None = None, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: bytes | None = None,
+        read_only: bool = False,
+        must_exist: bool = False,
+    ) -> None:
         super().__init__(key)
         self._url, self._name, self._patience = _parse_url(url)
         self.where = f"the store {public(url)}"
         self.read_only = read_only
         self._token = os.urandom(4).hex()
-        self._holder = f"{socket.gethostname()}:{os.getpid()}:{self._token}"
-        self._leftover: list[str] = []
+        self._holder = f"{_machine()}:{os.getpid()}:{self._token}"
+        self._attempt: bytes | None = None  # the manifest of a commit that may have failed
+        self._leftover: dict[str, Any] | None = None  # the intent of a commit not cleaned up after
         self._stop = threading.Event()
         self._renewal: threading.Thread | None = None
         self._redis: Any = None
         try:
             self._redis = self._try(self._connect)
+            if (read_only or must_exist) and self._read_manifest() is None:
+                raise ValueError(f"there is no store at {public(url)} with the name {self._name}")
             if not read_only:
                 self._take_lease()
+                self._check_eviction()
             if self._adopt(self._read_manifest()):
                 if not read_only:
                     self._recover()
-            elif not read_only:
-                self._flip(dict(self._manifest, clients=0, eras=[]))
             else:
-                raise ValueError(f"there is no store at {public(url)} with the name {self._name}")
+                self._flip(dict(self._manifest, clients=0, eras=[]))
         except BaseException:
             self.close()
             raise
@@ -117,6 +134,16 @@ class RedisStore(DurableStore):
         single.close()
         parts = urlsplit(self._url)  # a cluster has one database, and no number for it
         return RedisCluster.from_url(urlunsplit(parts._replace(path="")), **options)
+
+    def _check_eviction(self) -> None:
+        """A Redis that drops keys when its memory is full would drop clients."""
+        with contextlib.suppress(*TROUBLE):  # some services do not let one ask
+            policy = self._redis.config_get("maxmemory-policy").get("maxmemory-policy")
+            if policy not in (None, "noeviction"):
+                log.warning(
+                    "%s: maxmemory-policy is %s, so clients can vanish when its memory is full: "
+                    "set it to noeviction", self.where, policy,
+                )  # fmt: skip
 
     def _try(self, attempt: Callable[[], T]) -> T:
         """Again and again while the connection is the trouble; every attempt may be repeated."""
@@ -167,10 +194,11 @@ class RedisStore(DurableStore):
                 connection.eval(
                     HOLD, 1, self._key("lease"), self._holder, int(LEASE * 1000), self._holder
                 )
-            except (RedisError, OSError):
+            except TROUBLE:
                 connection = None  # the manifest's flip finds out whether the store was lost
         if connection is not None:
-            connection.close()
+            with contextlib.suppress(*TROUBLE):
+                connection.close()
 
     # --- reading ---
 
@@ -211,12 +239,33 @@ class RedisStore(DurableStore):
 
     def _scan(self, data: bool) -> Iterator[tuple[str, Any, Any | None]]:
         start = len(self._key("client", ""))
-        keys = self._redis.scan_iter(match=self._key("client", "*"), count=1000)
-        while some := list(islice(keys, 16 if data else 1000)):
-            clients = [key[start:].decode() for key in some]
+        keys = (key[start:].decode() for key in self._keys(self._key("client", "*")))
+        while clients := list(islice(keys, 16 if data else 1000)):
             for client, found in zip(clients, self._fetch(clients, data), strict=True):
                 if found is not None:
                     yield client, *found
+
+    def _keys(self, pattern: str) -> Iterator[bytes]:
+        """All keys like this, each once: Redis may give one twice, and a connection may fail."""
+        clustered = isinstance(self._redis, RedisCluster)
+        seen: set[int] = set()
+        for node in self._redis.get_primaries() if clustered else [None]:
+            where = {"target_nodes": node} if clustered else {}
+            cursor: Any = 0
+            while True:
+                cursor, keys = self._try(
+                    lambda cursor=cursor, where=where: self._redis.scan(  # type: ignore[misc]
+                        cursor, match=pattern, count=1000, **where
+                    )
+                )
+                for key in keys:
+                    if hash(key) not in seen:
+                        seen.add(hash(key))
+                        yield key
+                if isinstance(cursor, dict):  # a cluster tells it by the node
+                    cursor = next(iter(cursor.values()))
+                if not cursor:
+                    break
 
     def _chunks(self, names: list[str]) -> dict[str, Any]:
         keys = [self._key("array", self._manifest["arrays_at"], name) for name in names]
@@ -230,10 +279,12 @@ class RedisStore(DurableStore):
     def nbytes(self) -> int:
         """The bytes of memory that the server, or the nodes of the cluster, have in use."""
         if isinstance(self._redis, RedisCluster):
-            info = self._redis.info("memory", target_nodes=RedisCluster.PRIMARIES)
+            info = self._try(
+                lambda: self._redis.info("memory", target_nodes=RedisCluster.PRIMARIES)
+            )
             nodes = [info] if "used_memory" in info else info.values()
             return sum(node["used_memory"] for node in nodes)
-        return int(self._redis.info("memory")["used_memory"])
+        return int(self._try(lambda: self._redis.info("memory"))["used_memory"])
 
     # --- writing ---
 
@@ -250,12 +301,16 @@ class RedisStore(DurableStore):
         if not manifest["eras"] or manifest["eras"][-1][1] != self._token:
             manifest["eras"] = [*manifest["eras"], list(version)]
         header, payload = _fields(version)
-        place, stale = header[1:], []
+        place = header[1:]
+        stale = [] if chunks is None else self._arrays_of(self._manifest)
         if chunks is not None:
             manifest["arrays_at"] = place
-            stale = [*self._leftover, *self._arrays_of(self._manifest)]
         arrays = {self._key("array", place, name): data for name, data in (chunks or {}).items()}
-        intent = {"version": version, "clients": clients, "fresh": list(arrays), "stale": stale}
+        intent = {
+            "version": version, "clients": clients, "fresh": list(arrays), "stale": stale,
+            "gone": [client for client, packed in records.items() if packed is None],
+        }  # fmt: skip
+        self._attempt = b""  # from here on, and until it is flipped, it is in doubt
         self._try(lambda: self._redis.set(self._key("intent"), json.dumps(intent)))
         commands: list[tuple[Any, ...]] = [
             ("HSET", self._key("client", client), header, packed[0], payload, bytes(packed[1]))
@@ -266,19 +321,35 @@ class RedisStore(DurableStore):
         commands += [("SET", key, bytes(data)) for key, data in arrays.items()]
         self._pipe(commands)
         self._flip(manifest)
-        self._leftover = stale
+        self._attempt, self._leftover = None, intent
         with contextlib.suppress(StoreError):  # the round is committed; the next one cleans up
-            self._clean(intent)
-            self._leftover = []
+            self._clean_up()
+
+    def _settle(self) -> None:
+        """Find out what became of a commit that failed, and clean up after the last one."""
+        if self._attempt is not None:
+            raw = self._try(lambda: self._redis.get(self._key("manifest")))
+            if raw == self._attempt:  # it was made, only the answer was lost
+                self._flipped, self._manifest = raw, parse(raw, self.where)
+            elif raw != self._flipped:
+                raise StoreError(LOST.format(self.where))
+            self._recover()
+            # What a failed attempt has written, or will yet, is under a token that never holds.
+            self._attempt, self._token = None, os.urandom(4).hex()
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        if self._leftover is not None:
+            self._clean(self._leftover)
+            self._leftover = None
 
     def _flip(self, manifest: Manifest) -> None:
         raw = dump(manifest)
+        self._attempt = raw
         args = (self._key("manifest"), self._flipped, raw)
         if not self._try(lambda: self._redis.eval(FLIP, 1, *args)):
-            raise StoreError(
-                f"{self.where} was written by another server: this one has lost it, and stops"
-            )
-        self._flipped, self._manifest = raw, manifest
+            raise StoreError(LOST.format(self.where))
+        self._flipped, self._manifest, self._attempt = raw, manifest, None
 
     def _recover(self) -> None:
         """Finish the commit that a crash has left behind, or undo it."""
@@ -296,14 +367,18 @@ class RedisStore(DurableStore):
     def _clean(self, intent: dict[str, Any]) -> None:
         """Remove what the commit has replaced."""
         clients, version = intent["clients"], tuple(intent["version"])
+        gone = set(intent["gone"])
         commands: list[tuple[Any, ...]] = []
         for client, versions in zip(clients, self._versions(clients), strict=True):
-            fields = [field for v in versions if v != version for field in _fields(v)]
+            # Never what is newer: another server may hold the store by now.
+            fields = [
+                field
+                for v in versions
+                if v[0] <= version[0] and (v != version or client in gone)
+                for field in _fields(v)
+            ]
             if fields:
                 commands.append(("HDEL", self._key("client", client), *fields))
-        gone = [c for c, found in zip(clients, self._fetch(clients, data=False), strict=True)
-                if found is None]  # fmt: skip
-        commands += [("DEL", self._key("client", client)) for client in gone]
         self._pipe([*commands, *(("DEL", key) for key in intent["stale"])])
 
     def _arrays_of(self, manifest: Manifest) -> list[str]:
@@ -337,7 +412,7 @@ class RedisStore(DurableStore):
     def erase(self) -> None:
         """Remove the store, with all of its records."""
         self._try(lambda: self._redis.delete(self._key("manifest")))
-        keys = self._redis.scan_iter(match=self._key("*"), count=1000)
+        keys = (key for key in self._keys(self._key("*")) if key != self._key("lease").encode())
         while some := list(islice(keys, 1000)):
             self._pipe([("DEL", key) for key in some])
 
@@ -352,21 +427,29 @@ class RedisStore(DurableStore):
             if not self.read_only:
                 self._redis.eval(RELEASE, 1, self._key("lease"), self._holder)
             self._redis.close()
-        except (RedisError, OSError):
+        except TROUBLE:
             pass  # the lease ends by itself
         self._redis = None
 
 
 def _parse_url(url: str) -> tuple[str, str, float]:
     parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for option in options:
+        if option not in ("name", "patience") and not option.startswith("ssl_"):
+            raise ValueError(
+                f"{public(url)}: there is no option {option!r}; there are name, patience and, for "
+                "rediss, ssl_...; a password stands before the host"
+            )
     name, patience = options.pop("name", "fedadavr"), options.pop("patience", "30")
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
         raise ValueError(f"{public(url)}: name may have letters, digits, and _ . - only")
     try:
         seconds = float(patience)
     except ValueError:
-        raise ValueError(f"{public(url)}: patience must be in seconds, got {patience!r}") from None
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"{public(url)}: patience must be in seconds, got {patience!r}")
     return urlunsplit(parts._replace(query=urlencode(options))), name, seconds
 
 
@@ -380,10 +463,18 @@ def _fields(version: Sequence[Any]) -> list[str]:
     return [f"{kind}{version[0]}.{version[1]}" for kind in "hd"]
 
 
+def _machine() -> str:
+    """Where process ids mean the same: the host, and on Linux the container in it."""
+    try:
+        return f"{socket.gethostname()}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return socket.gethostname()
+
+
 def _is_dead(holder: str) -> bool:
     """Whether the holder of a lease was a process of this machine that is no more."""
-    host, pid, _ = holder.rsplit(":", 2)
-    if host != socket.gethostname():
+    machine, pid, _ = holder.rsplit(":", 2)
+    if machine != _machine():
         return False
     try:
         os.kill(int(pid), 0)

@@ -41,6 +41,10 @@ class Store(Protocol):
     durable: bool
     """Whether a commit outlives this process. If not, new records are written over old ones."""
 
+    def refuses(self, client: str) -> str | None:
+        """Why a client cannot be stored under this id; None if it can."""
+        ...
+
     def get(self, clients: Sequence[str]) -> list[Record | Damaged | None]:
         """The records of these clients, None for one that has none.
 

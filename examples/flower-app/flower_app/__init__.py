@@ -1,0 +1,1 @@
+"""FedAdaVR on 5,000 MNIST digits, with Flower."""
