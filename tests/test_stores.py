@@ -676,7 +676,7 @@ def test_a_server_that_wakes_up_late_takes_nothing_away(redis_server: RedisServe
         w = one_round(server, play(server, 3), 4)
         cleaned: list[Any] = []
         assert isinstance(slow, RedisStore)
-        slow._clean = cleaned.append  # type: ignore[method-assign]
+        slow._clean = lambda intent: cleaned.append(intent)  # type: ignore[method-assign]
         server.commit(w, round=4)
         redis_server.client.delete(f"{name}:lease")
         with RedisStore(address) as quick:
