@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 export FLWR_TELEMETRY_ENABLED = 0
 export RAY_USAGE_STATS_ENABLED = 0
 
-.PHONY: setup demo test crash lint format bench crosscheck clean
+.PHONY: setup demo test crash deployment-test flower-simulation flower-deployment lint format bench crosscheck clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,15 @@ test: setup
 
 crash: setup  # two hundred kills for each store, some twenty minutes
 	$(BIN)/python -m pytest -q -m slow
+
+deployment-test: setup  # a real Flower deployment is killed in several ways, some minutes
+	$(BIN)/python -m pytest -q -m deployment tests/test_flower_deployment.py
+
+flower-simulation: setup  # the example app on Flower's simulation (Ray)
+	cd examples/flower-app && PATH="$(CURDIR)/$(BIN):$$PATH" ./simulation.sh
+
+flower-deployment: setup  # the example app on a SuperLink and four SuperNodes
+	PATH="$(CURDIR)/$(BIN):$$PATH" examples/flower-app/deployment.sh
 
 crosscheck: setup  # the optimizers against optax, which brings jax (some 600 MB)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[crosscheck]'
