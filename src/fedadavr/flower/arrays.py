@@ -28,7 +28,7 @@ class BadArrays(ValueError):
 def view(array: Array) -> Values:
     """The values of an array as it came in, read in place."""
     data = array.data
-    if array.stype != NUMPY or data[:6] != b"\x93NUMPY" or data[6] not in (1, 2):
+    if array.stype != NUMPY or data[:6] != b"\x93NUMPY" or data[6:7] not in (b"\1", b"\2"):
         raise BadArrays(f"is of a kind that cannot be read ({array.stype})")
     start, width = (10, 2) if data[6] == 1 else (12, 4)
     end = start + int.from_bytes(data[8 : 8 + width], "little")

@@ -1,0 +1,281 @@
+"""The Flower strategies: the engine's results on Flower's simulation, bad replies, the parts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
+from torch import nn
+
+import fedadavr.flower as flower
+from fedadavr import Layout, Update, algorithm, algorithms
+from fedadavr.clients import FlatModel, Recipe, layout_of
+from fedadavr.data import Arrays, federate, load
+from fedadavr.flower.arrays import BadArrays, Model, view
+from fedadavr.flower.strategy import CORRECTION
+from fedadavr.models import build
+from fedadavr.simulation import Engine
+from tests.flower_simulation import CASES, CONFIG, FAULTS, NODES, ROOT, ROUNDS
+
+# --- on Flower's simulation ---
+
+
+def simulate(what: str, out: Path) -> str:
+    words = [sys.executable, "-m", "tests.flower_simulation", what, str(out)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout + done.stderr
+
+
+def test_flower_and_the_engine_agree(tmp_path: Path) -> None:
+    """The same seed and clients: the same weights to float tolerance, also across a resume."""
+    simulate("same", tmp_path)
+    federation = federate(load("mnist-5k"), CONFIG["partition"], NODES, CONFIG["seed"])
+    for name, settings in CASES.items():
+        settings = dict(settings)
+        module = build("lenet5", 10, 42)
+        layout = layout_of(module)
+        if "codec" in settings or settings["algorithm"] == "scaffold":
+            settings["population"] = NODES
+        server = algorithm(settings.pop("algorithm"), layout, client_lr=0.01, **settings)
+        recipe = Recipe(0.01, 0.9, 1, 20, server.needs.proximal_mu)
+        with Engine(server, module, federation, recipe, seed=42, clients_per_round=2) as engine:
+            for _ in range(ROUNDS):
+                engine.finish_training()
+            expected = layout.split(engine.w.copy())
+        found = np.load(tmp_path / f"{name}.npz")
+        moved = max(np.abs(expected[k] - p.detach().numpy()).max()
+                    for k, p in build("lenet5", 10, 42).named_parameters())  # fmt: skip
+        assert moved > 1e-3
+        for key, values in expected.items():
+            np.testing.assert_allclose(found[key], values, atol=2e-5, err_msg=f"{name} {key}")
+
+
+def test_bad_replies_cost_only_themselves(tmp_path: Path) -> None:
+    """NaN, a wrong shape or dtype, a record too few or too many, no weight, an exception."""
+    said = simulate("bad", tmp_path)
+    result = json.loads((tmp_path / "result.json").read_text())
+    for round in ("1", "2"):
+        metrics = result["train"][round]
+        assert metrics["rejected"] == len(FAULTS) - 3
+        assert metrics["failed"] == 1
+        assert metrics["loss"] == 1.0
+        assert result["evaluate"][round] == pytest.approx({"accuracy": 0.5})
+    np.testing.assert_allclose(result["x"], -1.0, atol=1e-6)  # two rounds of the two good ones
+    assert result["n"] == ["int64 6"]  # a counter is averaged and stays an integer
+    assert result["order"] == ["x", "bn.num_batches_tracked"]
+    for reason in (
+        "the weights hold NaN or infinity", "has shape (2,), the model (3,)",
+        "it must hold one ArrayRecord, and holds 0", "it must hold one ArrayRecord, and holds 2",
+        "is float64, the model has float32", "must be at least 1, got -1", "out of memory, say",
+    ):  # fmt: skip
+        assert reason in said
+    assert said.count("does not tell its clients' ids") == 1
+
+
+# --- the parts ---
+
+
+def message(content: dict[str, Any]) -> Message:
+    metadata = Metadata(
+        run_id=1, message_id="m", src_node_id=1, dst_node_id=2, group_id="1",
+        reply_to_message_id="", created_at=0.0, ttl=60.0, message_type="train",
+    )  # fmt: skip
+    return Message(content=RecordDict(content), metadata=metadata)  # type: ignore[call-overload]
+
+
+def test_every_algorithm_has_a_strategy() -> None:
+    """By name, drop-in for FedAvg; the settings are the algorithm's."""
+    from flwr.serverapp.strategy import FedAvg
+
+    classes = [value for value in vars(flower).values()
+               if isinstance(value, type) and issubclass(value, flower.Strategy)]  # fmt: skip
+    names = {cls.name for cls in classes} - {""}
+    assert names == {name for name in algorithms() if not name.startswith("half-varp")}
+    for cls in classes:
+        if cls.name:
+            assert isinstance(cls(fraction_train=0.1, min_train_nodes=1), FedAvg)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"codec": "int5"}, "unknown codec 'int5'"),
+        ({"sever_lr": 1.0}, "unknown setting of fedadavr 'sever_lr' (did you mean 'server_lr'"),
+        ({"fraction_train": 1.5}, r"fraction_train must lie in \[0, 1\]"),
+        ({"commit_every": 0}, "commit_every must be a whole number from 1 up"),
+        ({"server_lr": -1.0}, "must be a finite number above 0"),
+    ],
+)
+def test_a_wrong_setting_is_said_at_once(settings: dict[str, Any], sentence: str) -> None:
+    """Before any node is asked."""
+    with pytest.raises(ValueError, match=sentence.replace("(", r"\(")):
+        flower.FedAdaVR(**settings)
+
+
+def test_the_server_needs_no_pytorch() -> None:
+    """Strategies are made and step where torch cannot be imported."""
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import numpy as np\n"
+        "from fedadavr.flower import FedAdaVR, Guide, answer_identity\n"
+        "from flwr.app import Array, ArrayRecord\n"
+        "FedAdaVR(codec='int8')._prepare(ArrayRecord({'x': Array(np.ones(3, np.float32))}))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+ARRAYS = {
+    "conv.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "bn.running_mean": np.array([1.5, 2.5], np.float32),
+    "bn.num_batches_tracked": np.array(7),
+    "half": np.array([0.5], np.float16),
+    "double": np.array([[0.25]], np.float64),
+    "scale": np.array(3.0, np.float32),
+    "mask": np.array([True, False]),
+}
+
+
+def record(arrays: dict[str, Any] | None = None) -> ArrayRecord:
+    return ArrayRecord({name: Array(a) for name, a in (arrays or ARRAYS).items()})
+
+
+def test_a_model_goes_out_as_it_came_in() -> None:
+    """Names, order, dtypes and bytes; parameters and buffers are told apart."""
+    model = Model(record(), buffers=["scale"])
+    assert model.parameters == ["conv.weight", "half", "double"]
+    assert model.buffers == ["bn.running_mean", "bn.num_batches_tracked", "scale", "mask"]
+    w, buffers = model.flatten(record())
+    assert w.dtype == np.float32
+    back = model.record(w, buffers)
+    assert list(back) == list(ARRAYS)
+    for name, values in ARRAYS.items():
+        again = back[name].numpy()
+        assert (again.dtype, again.shape) == (values.dtype, values.shape)
+        np.testing.assert_array_equal(again, values)
+        assert back[name].data == Array(values).data  # byte for byte what Flower writes
+
+
+def test_replies_are_read_in_place() -> None:
+    """No copy is made of a float32 array that came in."""
+    array = Array(np.arange(1000, dtype=np.float32))
+    values = view(array)
+    inside = np.frombuffer(array.data, np.uint8)
+    assert np.shares_memory(values, inside)
+    for other in (np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.zeros((0, 3)), np.array(2)):
+        np.testing.assert_array_equal(view(Array(other)), other)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda a: a.pop("half"), "they lack 'half'"),
+        (lambda a: a.update(more=np.zeros(1)), "they have 'more', which is not in it"),
+        (
+            lambda a: a.update(half=np.zeros(1, np.float32)),
+            "'half' is float32",
+        ),
+        (lambda a: a.update(scale=np.zeros(1, np.float32)), r"'scale' has shape \(1,\), the model"),
+    ],
+    ids=["missing", "extra", "dtype", "shape"],
+)
+def test_arrays_that_are_not_the_models(change: Any, sentence: str) -> None:
+    """The sentence names the array."""
+    arrays = dict(ARRAYS)
+    change(arrays)
+    with pytest.raises(BadArrays, match=sentence):
+        Model(record()).split(record(arrays))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff{", Array(np.zeros(9)).data[:-1], b"x" * 200],
+    ids=["empty", "magic only", "header cut", "data cut", "no npy"],
+)
+def test_malformed_bytes_are_refused(data: bytes) -> None:
+    """As an attacker would send them: one sentence, no traceback of another kind."""
+    with pytest.raises(BadArrays):
+        view(Array("float32", (9,), "numpy.ndarray", data))
+
+
+def test_weights_packed_in_bytes_are_refused() -> None:
+    """bfloat16 travels as uint8: averaging its bytes would be nonsense."""
+    with pytest.raises(ValueError, match="'w' is uint8"):
+        Model(record({"w": np.zeros(4, np.uint8), "x": np.zeros(1, np.float32)}))
+
+
+def test_buffers_are_averaged_by_examples_and_keep_their_dtype() -> None:
+    """Counters stay whole."""
+    model = Model(record())
+    one = {name: ARRAYS[name] for name in model.buffers}
+    two: dict[str, Any] = one | {
+        "bn.num_batches_tracked": np.array(10),
+        "bn.running_mean": np.array([3, 4], np.float32),
+    }
+    mean = model.mean([one, two], [0.25, 0.75])
+    assert (mean["bn.num_batches_tracked"], mean["bn.num_batches_tracked"].dtype) == (9, np.int64)
+    np.testing.assert_allclose(mean["bn.running_mean"], [2.625, 3.625])
+    assert mean["mask"].dtype == bool
+
+
+def test_tensors_apart_give_the_bits_of_one_vector() -> None:
+    """A reply's arrays are stepped with where they lie."""
+    layout = Layout({"a": (5, 3), "b": (4,), "c": ()})
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=layout.size).astype(np.float32)
+    replies = rng.normal(size=(3, layout.size)).astype(np.float32)
+    results = []
+    for apart in (False, True):
+        server = algorithm("fedadavr", layout, codec="int4")
+        updates = []
+        for k, x in enumerate(replies):
+            pieces = [t.reshape(-1).copy() for t in layout.split(x).values()]
+            updates.append(Update(str(k), pieces if apart else x, 5 + k))
+        results.append(server.step(w, updates))
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_the_guide_trains_as_the_engine_does(momentum: float) -> None:
+    """Proximal term, correction and steps, around an ordinary PyTorch loop."""
+    torch.manual_seed(0)
+    x, y = torch.randn(30, 4), torch.randint(3, (30,))
+
+    def net() -> nn.Module:
+        torch.manual_seed(1)
+        return nn.Linear(4, 3)
+
+    plain = net()
+    layout = layout_of(plain)
+    correction = np.random.default_rng(2).normal(0, 0.1, layout.size).astype(np.float32)
+    flat = FlatModel(net())
+    start = flat.w.clone()
+    recipe = Recipe(0.1, momentum, 2, 7, proximal_mu=0.3)
+    flat.train(start, Arrays(x, y), torch.arange(30), recipe, np.random.default_rng(3),
+               torch.from_numpy(correction))  # fmt: skip
+
+    sent = message({
+        "arrays": ArrayRecord({k: Array(v.detach().numpy()) for k, v in plain.named_parameters()}),
+        "config": ConfigRecord({"proximal-mu": 0.3}),
+        CORRECTION: ArrayRecord({k: Array(v) for k, v in layout.split(correction).items()}),
+    })  # fmt: skip
+    sgd = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=momentum)
+    rng = np.random.default_rng(3)
+    with flower.Guide(sent, plain, sgd) as guide:
+        for _ in range(2):
+            for batch in torch.from_numpy(rng.permutation(30)).split(7):
+                sgd.zero_grad()
+                nn.functional.cross_entropy(plain(x[batch]), y[batch]).backward()
+                sgd.step()
+    got = torch.cat([p.detach().reshape(-1) for p in plain.parameters()])
+    torch.testing.assert_close(got, flat.w, rtol=1e-5, atol=1e-6)
+    assert guide.metrics == {"num-steps": 10}
+    sgd.step()
+    assert guide.steps == 10  # it is over
