@@ -182,6 +182,7 @@ class Strategy(FlowerFedAvg):
         try:
             server = self._build(self.model.layout, store)
             self.w, self.buffer_values = self.model.flatten(arrays)
+            self._next = np.zeros_like(self.w)
             self._offset = 0
             kept = server.restore()
             if kept is not None:
@@ -310,7 +311,9 @@ class Strategy(FlowerFedAvg):
         before = server.round
         while True:
             try:
-                self.w = server.step(self.w, [reply.update for reply in good.values()])
+                updates = [reply.update for reply in good.values()]
+                server.step(self.w, updates, out=self._next)
+                self.w, self._next = self._next, self.w
                 break
             except Rejected as error:
                 for client, why in error.reasons.items():
