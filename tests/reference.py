@@ -107,6 +107,10 @@ class Server:
     waiting: dict[str, int | None] = field(default_factory=dict)
     anonymous: int = 0
     left: set[str] = field(default_factory=set)
+    c: list[Array] = field(default_factory=list)  # centers, and the kind of each client
+    kind: dict[str, int] = field(default_factory=dict)
+    C: Any = None
+    alpha: Any = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         if isinstance(self.population, Mapping):
@@ -247,3 +251,54 @@ class Server:
         return r
 
     fedadavr_quant = fedadavr_noopt = fedadavr
+
+    def fedadavr_plus(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float,
+        memories: Any = ("own", "centers"), centers: int = 10, similarity: float = 0.5,
+        rate: float = 0.5, decay: float = 0.9, trust: float | None = None, **_: Any,
+    ) -> Array:  # fmt: skip
+        c, k = self.c, {}
+        opened: list[Array] = []
+        for i in sorted(g):
+            near = [g[i] @ x / np.sqrt((g[i] @ g[i]) * (x @ x)) for x in [*c, *opened]]
+            k[i] = int(np.argmax(near)) if near else 0
+            if (not near or max(near) < similarity) and len(near) < centers:
+                k[i] = len(near)
+                opened.append(g[i])
+        self.kind = {j: q for j, q in {**self.kind, **k}.items() if j in self.n}
+        c = c + [0 * x for x in opened]  # a new center predicts nothing yet
+        W = [sum(self.n[j] for j in self.n if self.kind.get(j) == q) for q in range(len(c))]
+        y = {"own": {i: self.old(i) for i in g}, "centers": {i: c[k[i]] for i in g}}
+        Y = {
+            "own": self.sum(lambda j: self.n[j] / P),
+            "centers": sum(w * x for w, x in zip(W, c, strict=True)) / sum(W),
+        }
+        alpha = dict(zip(memories, self.alpha if trust is None else [trust] * 9, strict=False))
+        p = {i: n[i] / a for i in g}
+        r = sum(p[i] * (g[i] - sum(alpha[m] * y[m][i] for m in memories)) for i in g)
+        r = r + sum(alpha[m] * Y[m] for m in memories)
+        # what is learned holds from the next round on
+        X = [[x - sum(p[j] * v[j] for j in g) for i, x in v.items()]
+             for v in [g, *(y[m] for m in memories)]]  # fmt: skip
+        C = np.array([[sum(p[i] * (u @ v) for i, u, v in zip(g, U, V, strict=True)) for V in X]
+                      for U in X])  # fmt: skip
+        if len(g) > 1 and C[0, 0] > 0:
+            self.C = decay * self.C + (1 - decay) * C / C[0, 0] if self.C is not None else (
+                (1 - decay) * C / C[0, 0])  # fmt: skip
+            self.alpha = least_variance(self.C)
+        for q in range(len(c)):
+            mine = [g[i] for i in g if k[i] == q]
+            rho = 1.0 if q >= len(self.c) else 1 - (1 - rate) ** len(mine)
+            c[q] = (1 - rho) * c[q] + rho * np.mean(mine, axis=0) if mine else c[q]
+        self.c = c
+        self.keep(g)
+        return r
+
+
+def least_variance(C: Array) -> Array:
+    """alpha in the unit cube, by looking everywhere."""
+    M = C[1:, 1:] + 1e-3 * np.mean(np.diag(C[1:, 1:])) * np.eye(len(C) - 1)
+    grid = np.linspace(0, 1, 401)
+    points = np.stack(np.meshgrid(*[grid] * len(M)), axis=-1).reshape(-1, len(M))
+    value = np.einsum("ab,bc,ac->a", points, M, points) - 2 * points @ C[1:, 0]
+    return points[np.argmin(value)]

@@ -24,7 +24,12 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
     "scaffold": [{"client_momentum": m} for m in (0.0, 0.9)],
     "fedadavr": [{"weighting": w} for w in ("cohort", "population", "ht")],
 }
-CASES = [(name, extra) for name in algorithms() for extra in EXTRA.get(name, [{}])]
+CASES = [
+    (name, extra)
+    for name in algorithms()
+    if name != "fedadavr-plus"  # a cosine at the threshold may fall on either side: test_plus.py
+    for extra in EXTRA.get(name, [{}])
+]
 REMEMBERING = {
     name for name in algorithms() if hasattr(algorithm(name, Layout({"x": (1,)})), "codec")
 }

@@ -93,7 +93,7 @@ def test_config_files_and_flags(
         (["compare", "--algorithm", "fedavg"], "compare takes --algorithms"),
         (["compare", "--target", "120"], "--target is an accuracy in percent"),
         (["data", "show", "--partition", "natural"], "does not come with clients"),
-        (["bench"], "there are: bench round, bench server"),
+        (["bench"], "there are: bench flower, bench memory, bench round, bench server"),
         (["quadratics"], "did you mean 'quadratic'?"),
     ],
 )

@@ -14,7 +14,14 @@ a record, except where clients share one):
     stored_k = encode(sum_{i in k} share_i g_i + keep old_k + lean * total)
     total   += after_k decode(stored_k) - before_k old_k
 
-Every algorithm of this package is a choice of these coefficients.
+Every algorithm of this package is a choice of these coefficients. Where the server also remembers
+kinds of clients, as a few vectors c_k (`centers`), each client being of one kind k(i),
+
+    r  += sum_k pull_k c_k
+    c_k = keep_k c_k + sum_{i of kind k} push_i g_i
+
+and `cross` gets the weighted, centered products of g_i, old_i and c_k(i) over the cohort. `measure`
+then sketches each g_i: 4096 sums of its coordinates with signs, from which cosines can be told.
 
 Three things are done for the compiler's sake. Arrays of clients come as addresses, since a kernel
 cannot take a list whose length changes from round to round without being compiled again. Loops
@@ -45,6 +52,8 @@ log = logging.getLogger(__name__)
 # Coordinates handled at once. Even, so that a byte of int4 never straddles two blocks. It stands in
 # this file because numba compiles it in, and its cache looks for changes in this file only.
 BLOCK = 2048
+GROUP = 32  # blocks that one thread takes at a time, and that share a sketch
+SKETCH = 4096  # numbers in a sketch; at least BLOCK
 
 NONE, FP32, FP16, INT8, INT4 = range(5)
 SGD, ADAGRAD, ADAM, ADABELIEF, YOGI = range(5)
@@ -202,6 +211,33 @@ def _gauge(w, w_i, inverse, n):
 
 
 @_jit
+def _sketch(x, w_i, inverse, sign, turn, into, n):
+    """into[(j + turn) mod SKETCH] += sign_j g_j."""
+    rest = min(n, SKETCH - turn)
+    here, there = into[turn:], into
+    for j in range(rest):
+        here[j] += sign[j] * ((x[j] - w_i[j]) * inverse)
+    for j in range(rest, n):
+        there[j - rest] += sign[j] * ((x[j] - w_i[j]) * inverse)
+
+
+@_jit_sum
+def _dot(x, y, n):
+    total = np.float32(0.0)
+    for j in range(n):
+        total += x[j] * y[j]
+    return np.float64(total)
+
+
+@_jit
+def _scale(coefficient, x, s, n):
+    """s <- coefficient * x."""
+    c = np.float32(coefficient)
+    for j in range(n):
+        s[j] = c * x[j]
+
+
+@_jit
 def _peak(x, n):
     """The largest magnitude, by its bits."""
     top = np.int32(0)
@@ -315,9 +351,11 @@ def _land(b, rate, hold, w, u, out, norms, n):
 @_jit
 def measure(
     lo, hi, start, stop, tensor, origin, w, weights, inverse, first, share, keep, lean,
-    codec, old, old_scale, offset, total, square, peak,
+    codec, old, old_scale, offset, total, square, peak, sign, turn, sketch,
 ):  # fmt: skip
     """The first pass: squares of each client's g_i, and each record's largest magnitude.
+
+    With `sketch` given (not empty) also each client's sketch, a part for every group of blocks.
 
     `weights[i, t]` and `old[k]` are addresses; `first[k]` is the first client of record k. What
     is not finite in a client's weights makes its sum of squares not finite.
@@ -341,6 +379,9 @@ def measure(
             for i in range(first[record], first[record + 1]):
                 w_i = carray(_pointer(weights[i, t] + 4 * k), n, np.float32)
                 square[i, b], peak[record, b] = _gauge(x, w_i, inverse, n)
+                if len(sketch):
+                    here = sign[turn[b, 1] : turn[b, 1] + n]
+                    _sketch(x, w_i, inverse, here, turn[b, 0], sketch[b // GROUP, i], n)
                 if not alone:
                     _difference(x, w_i, inverse, g, n)
                     _add(share[i], g, s, n)
@@ -353,12 +394,20 @@ def advance(
     lo, hi, start, stop, tensor, origin, w, weights, inverse, first, share, keep, lean,
     codec, old, old_scale, offset, total, gain, recall, base, before, after,
     new, new_scale, kind, hyper, rate, scale, m, v, out, norms, hold,
+    center, center_keep, pull, of, push, part, cross,
 ):  # fmt: skip
     """The second pass: correction, new memory, total and optimizer, all in one walk.
 
     With `hold` the model is not moved yet: `norms` gets the squares of w and of the direction,
     and `finish` moves it (LAMB). `scale` is client_lr: the optimizer sees G = scale * r.
+    `center[k]` are addresses, `of[i]` is the center of client i; `part[i]`, if given, is its weight
+    in `cross`, which gets gg, gy, gc, yy, yc and cc.
     """
+    centers, learns = len(center), len(part) > 0
+    moved = np.empty((centers, BLOCK), np.float32)
+    mean_g = np.empty(BLOCK if learns else 0, np.float32)
+    mean_y = np.empty(BLOCK if learns else 0, np.float32)
+    mean_c = np.empty(BLOCK if learns else 0, np.float32)
     g = np.empty(BLOCK, np.float32)
     s = np.empty(BLOCK, np.float32)
     y = np.empty(BLOCK, np.float32)
@@ -379,6 +428,16 @@ def advance(
                 start_total[:n] = now
         else:
             r[:n] = 0.0
+        if learns:
+            mean_g[:n] = 0.0
+            mean_y[:n] = 0.0
+            mean_c[:n] = 0.0
+        for z in range(centers):
+            c = carray(_pointer(center[z] + 4 * a), n, np.float32)
+            if pull[z] != 0.0:
+                _add(pull[z], c, r, n)
+            if center_keep[z] != 1.0:
+                _scale(center_keep[z], c, moved[z], n)
         for record in range(len(first) - 1):
             alone = first[record + 1] - first[record] == 1 and keep == 0.0 and lean == 0.0
             # The memory bus would idle while a block is computed: let it bring the next client's.
@@ -406,16 +465,47 @@ def advance(
                     _add(gain[i], g, r, n)
                     if remembers:
                         _add(share[i], g, s, n)
+                if learns:
+                    p = part[i]
+                    _add(p, g, mean_g, n)
+                    cross[0, b] += p * _dot(g, g, n)
+                    if remembers:
+                        _add(p, y, mean_y, n)
+                        cross[1, b] += p * _dot(g, y, n)
+                        cross[3, b] += p * _dot(y, y, n)
+                    if centers:
+                        c = carray(_pointer(center[of[i]] + 4 * a), n, np.float32)
+                        _add(p, c, mean_c, n)
+                        cross[2, b] += p * _dot(g, c, n)
+                        cross[5, b] += p * _dot(c, c, n)
+                        if remembers:
+                            cross[4, b] += p * _dot(y, c, n)
+                if centers:
+                    _add(push[i], g, moved[of[i]], n)
             if remembers:
                 stored = g if alone else s
                 _fetch(ahead, 2, 4, size)
                 _encode(codec, new[record] + offset[t], k, n, new_scale[record, t], stored, pair)
                 _fetch(ahead, 3, 4, size)
                 _move_total(now, after[record], stored, before[record], y, n)
+        if learns:
+            cross[0, b] -= _dot(mean_g, mean_g, n)
+            if remembers:
+                cross[1, b] -= _dot(mean_g, mean_y, n)
+                cross[3, b] -= _dot(mean_y, mean_y, n)
+            if centers:
+                cross[2, b] -= _dot(mean_g, mean_c, n)
+                cross[5, b] -= _dot(mean_c, mean_c, n)
+                if remembers:
+                    cross[4, b] -= _dot(mean_y, mean_c, n)
+        for z in range(centers):
+            if center_keep[z] != 1.0:
+                c = carray(_pointer(center[z] + 4 * a), n, np.float32)
+                c[:] = moved[z, :n]
         if scale != 1.0:
-            c = np.float32(scale)
+            factor = np.float32(scale)
             for j in range(n):
-                r[j] *= c
+                r[j] *= factor
         _step(kind, hyper, x, r, m[a : a + n], v[a : a + n], g, n)
         _land(b, rate, hold, x, g, out[a : a + n], norms, n)
 
@@ -494,7 +584,6 @@ class Blocks:
 
 _threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _ready: set[Callable[..., None]] = set()
-_BLOCKS_PER_TASK = 32
 _SERIAL_BELOW = 128  # blocks; a thread takes longer to start than this many take
 
 
@@ -523,11 +612,11 @@ def run(kernel: Callable[..., None], blocks: Blocks, *args: Any) -> None:
     if _threads == 1 or count < _SERIAL_BELOW or kernel not in _ready:
         call(kernel, 0, count, *common)
         return
-    starts = itertools.count(0, _BLOCKS_PER_TASK)
+    starts = itertools.count(0, GROUP)
 
     def work() -> None:
         while (lo := next(starts)) < count:
-            kernel(lo, min(lo + _BLOCKS_PER_TASK, count), *common)
+            kernel(lo, min(lo + GROUP, count), *common)
 
     helpers = [threading.Thread(target=work) for _ in range(_threads - 1)]
     for helper in helpers:

@@ -10,11 +10,12 @@ from fedadavr.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from fedadavr.algorithms.mifa import MIFA
 from fedadavr.algorithms.fedvarp import ClusterFedVARP, FedVARP
 from fedadavr.algorithms.fedadavr import FedAdaVR, FedAdaVRNoOpt, FedAdaVRNoVR, FedAdaVRQuant
+from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
 from fedadavr.algorithms.registry import algorithm, algorithms, register, settings_of
 
 __all__ = [
     "MIFA", "Algorithm", "ClientNeeds", "ClusterFedVARP", "FedAdaVR", "FedAdaVRNoOpt",
-    "FedAdaVRNoVR", "FedAdaVRQuant", "FedAdagrad", "FedAdam", "FedAvg", "FedNova", "FedProx",
-    "FedVARP", "FedYogi", "Rejected", "Scaffold", "Update", "algorithm", "algorithms",
+    "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad", "FedAdam", "FedAvg", "FedNova",
+    "FedProx", "FedVARP", "FedYogi", "Rejected", "Scaffold", "Update", "algorithm", "algorithms",
     "register", "settings_of",
 ]  # fmt: skip

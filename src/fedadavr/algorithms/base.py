@@ -13,9 +13,11 @@ import numpy.typing as npt
 
 from fedadavr import kernels
 from fedadavr.memory import ClientMemory, Store
+from fedadavr.memory.kinds import NO_CENTERS, NO_SKETCH, Assignment, Kinds
 from fedadavr.memory.memory import Page, Weights
 from fedadavr.memory.population import check_examples
 from fedadavr.optimizers import Optimizer, TrustRatio, positive
+from fedadavr.sampling import TRAIN, sample
 from fedadavr.vector import Layout, Vector
 
 log = logging.getLogger(__name__)
@@ -79,6 +81,7 @@ class Cohort:
     keys: Sequence[str]  # the records they write, in order, each once
     first: npt.NDArray[np.int64]  # each record's first client; at the end, the number of clients
     owners: Sequence[int] = ()  # the nodes they came from, 0 where not known
+    kinds: Assignment | None = None  # what kinds of clients they are, where that is remembered
     count: int = 0  # N, the clients of the population
     weight: float = 0.0  # P, the sum of the population's weights in the memory's total
 
@@ -116,11 +119,15 @@ class Stored:
 
 @dataclass(frozen=True)
 class Direction:
-    """Where to go: r = base * total + sum_i gain_i g_i - sum_k recall_k old_k."""
+    """Where to go: r = base * total + sum_i gain_i g_i - sum_k recall_k old_k + sum_z pull_z c_z.
+
+    c_z are the centers of the kinds of clients, where an algorithm remembers them.
+    """
 
     gain: Floats
     recall: Floats | float = 0.0
     base: float = 0.0
+    pull: Floats | None = None
 
 
 @dataclass(eq=False)
@@ -145,6 +152,8 @@ class Algorithm(ABC):
 
     memory: ClientMemory | None = field(init=False, repr=False, default=None)
     stepper: Optimizer = field(init=False, repr=False)
+    kinds: Kinds | None = field(init=False, repr=False, default=None)
+    learner: Any = field(init=False, repr=False, default=None)
     staleness: float = field(init=False, repr=False, default=0.0)
     """For how many rounds the last cohort had not been seen, in the mean over those known."""
 
@@ -190,6 +199,20 @@ class Algorithm(ABC):
     def stored(self, cohort: Cohort) -> Stored:
         """What a round remembers; called before the cohort is counted in the population."""
         return Stored(share=np.ones(len(cohort)))
+
+    def learn(self, cohort: Cohort, products: Floats) -> None:  # noqa: B027, most need not
+        """After a round: the products of (g, own memory, centers) over the cohort."""
+
+    def sample(self, seed: int, round: int, everyone: Sequence[str], size: int) -> list[str]:
+        """The clients of a round, out of all that are there."""
+        if round == 1 and self.needs.everyone_first:
+            return list(everyone)
+        chosen = sample(seed, round, TRAIN, len(everyone), size)
+        return [everyone[place] for place in chosen]
+
+    def report(self) -> dict[str, Any]:
+        """What a round tells beside its model."""
+        return {}
 
     @abstractmethod
     def direction(self, cohort: Cohort) -> Direction:
@@ -244,15 +267,20 @@ class Algorithm(ABC):
 
         squares = np.empty((len(cohort), len(blocks)))
         peaks = np.empty((len(cohort.keys), len(blocks)), np.int32)
-        kernels.run(kernels.measure, blocks, *common, squares, peaks)
+        sketching = NO_SKETCH if self.kinds is None else self.kinds.sketching(len(cohort))
+        kernels.run(kernels.measure, blocks, *common, squares, peaks, *sketching)
         self._check_updates(w, cohort, squares)
+        if self.kinds is not None:
+            inverse = np.float32(1 / self.client_lr)
+            cohort = replace(cohort, kinds=self.kinds.assign(w, weights, inverse, sketching[2]))
 
         after = page.before
         if memory is not None:
             tops = np.maximum.reduceat(peaks, blocks.first, axis=1).view(np.float32)
             memory.codec.warn_if_saturated(tops, f"round {self.round + 1}")
             page.new_scale[...] = memory.codec.scales(tops)
-            after = memory.admit(page, self.sizes(cohort))
+            kinds = None if cohort.kinds is None else (cohort.kinds.of + 1).tolist()
+            after = memory.admit(page, self.sizes(cohort), kinds)
         try:
             go = self.direction(self._counted(cohort))
         except BaseException:
@@ -263,17 +291,35 @@ class Algorithm(ABC):
         recall = go.recall - go.base * (after - page.before)
         step = self.stepper.next()
         norms = np.zeros((2, len(blocks)))
+        centers = self._centers(cohort, go)
         kernels.run(
             kernels.advance, blocks, *common, go.gain, recall, go.base, page.before, after,
             page.new, page.new_scale, step.kind, step.hyper, step.rate, self.client_lr,
-            self.stepper.m, self.stepper.v, out, norms, step.hold,
+            self.stepper.m, self.stepper.v, out, norms, step.hold, *centers,
         )  # fmt: skip
         if memory is not None:
             ages = [memory.round + 1 - record.round for record in page.records if record]
             self.staleness = float(np.mean(ages)) if ages else 0.0
             memory.close(page, after, self._owners(cohort))
         self.stepper.done(step, w, out, norms)
+        if cohort.kinds is not None and self.kinds is not None:
+            self.kinds.done(cohort.kinds, self.round)
+        if self.learner is not None:
+            gg, gy, gc, yy, yc, cc = centers[-1].sum(axis=1)
+            self.learn(cohort, np.array([[gg, gy, gc], [gy, yy, yc], [gc, yc, cc]]))
         return out
+
+    def _centers(self, cohort: Cohort, go: Direction) -> tuple[Any, ...]:
+        """What `advance` needs for the kinds of clients, and to learn how far to trust memories."""
+        if self.learner is None:
+            return NO_CENTERS
+        center, keep, pull, of, push, _, _ = NO_CENTERS
+        if cohort.kinds is not None and self.kinds is not None:
+            center, keep = self.kinds.addresses(cohort.kinds), cohort.kinds.keep
+            of, push = cohort.kinds.of, cohort.kinds.push
+            pull = np.zeros(len(keep)) if go.pull is None else go.pull
+        part = go.gain if self.learner.fixed is None else np.zeros(0)
+        return center, keep, pull, of, push, part, np.zeros((6, len(self.layout.blocks)))
 
     def _addresses(self, weights: Sequence[Vector | Sequence[Vector]]) -> npt.NDArray[np.int64]:
         """Where each client's tensors begin."""
@@ -401,12 +447,15 @@ class Algorithm(ABC):
             "layout": self.layout.digest,
             "optimizer": self.stepper.state_dict(copy=copy),
             "memory": None if self.memory is None else self.memory.state_dict(copy=copy),
+            "kinds": None if self.kinds is None else self.kinds.state_dict(copy=copy),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state made by `state_dict`; one that does not fit changes nothing."""
         missing = [
-            key for key in ("algorithm", "layout", "optimizer", "memory") if key not in state
+            key
+            for key in ("algorithm", "layout", "optimizer", "memory", "kinds")
+            if key not in state
         ]
         if missing:
             raise ValueError(f"the state lacks {', '.join(missing)}; nothing was changed")
@@ -417,10 +466,14 @@ class Algorithm(ABC):
                     "nothing was changed"
                 )
         self.stepper.check_state(state["optimizer"])
+        if self.kinds is not None:
+            self.kinds.check_state(state["kinds"])
         if self.memory is not None:
             self.memory.check_state(state["memory"])
             self.memory.load_state_dict(state["memory"])
         self.stepper.load_state_dict(state["optimizer"])
+        if self.kinds is not None:
+            self.kinds.load_state_dict(state["kinds"])
 
     def commit(self, w: Vector, **extra: Any) -> None:
         """Write the model, the state, the memory and whatever else to the store, all or nothing.

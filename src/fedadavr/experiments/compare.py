@@ -136,7 +136,9 @@ def compare(contestants: list[Contestant], machine: Machine, out: Path, console:
                 else:
                     del busy[process]
                     if kind == "done":
-                        contestants[k].results[seed] = what
+                        done = contestants[k].results | {seed: what}
+                        # Whoever is finished first: the figures stand in the order of the seeds.
+                        contestants[k].results = {s: done[s] for s in seeds if s in done}
                     else:
                         contestants[k].failures[seed] = what
                     if kind != "died":

@@ -33,7 +33,8 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 ALGORITHM_SETTINGS = (
     "optimizer", "server_lr", "codec", "weighting", "beta1", "beta2", "eps", "weight_decay",
     "trust_ratio", "mu", "tau", "warmup", "clusters", "max_norm",
-    "prune_after",
+    "prune_after", "memories", "centers", "center_similarity", "center_rate", "trust",
+    "trust_decay", "sampler",
 )  # fmt: skip
 
 
@@ -83,6 +84,20 @@ class Experiment:
     """Reject updates longer than this."""
     prune_after: int | None = None
     """Forget a client that was not seen for so many rounds."""
+    memories: str | None = None
+    """FedAdaVR+'s memories: own, centers, or own+centers."""
+    centers: int | None = None
+    """FedAdaVR+: how many kinds of clients at most."""
+    center_similarity: float | None = None
+    """FedAdaVR+: a reply whose cosine with every center is less opens a new one."""
+    center_rate: float | None = None
+    """FedAdaVR+: how far one reply moves its center."""
+    trust: str | None = None
+    """FedAdaVR+: how far memories are trusted: learned, or a number from 0 to 1."""
+    trust_decay: float | None = None
+    """FedAdaVR+: decay of the average that trust is learned from."""
+    sampler: str | None = None
+    """FedAdaVR+: cohorts drawn uniform, or by kinds."""
     model: str | None = None
     """Model: lenet5, cnn, resnet18, gru, or one that --load brings (default: the data set's)."""
     stem: str | None = None

@@ -259,6 +259,7 @@ def _play(
             "clients": trained.clients,
             "seconds_training": trained.seconds_training,
             "seconds_server": trained.seconds_server,
+            **trained.report,
         }
         if experiment.due(engine.round):
             engine.begin_evaluation()

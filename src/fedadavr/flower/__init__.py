@@ -10,6 +10,7 @@ from fedadavr.flower.strategies import (
     FedAdaVR,
     FedAdaVRNoOpt,
     FedAdaVRNoVR,
+    FedAdaVRPlus,
     FedAdaVRQuant,
     FedAvg,
     FedNova,
@@ -21,7 +22,8 @@ from fedadavr.flower.strategies import (
 from fedadavr.flower.strategy import Strategy
 
 __all__ = [
-    "MIFA", "ClusterFedVARP", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRQuant",
+    "MIFA", "ClusterFedVARP", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus",
+    "FedAdaVRQuant",
     "FedAdagrad", "FedAdam", "FedAvg", "FedNova", "FedProx", "FedVARP", "FedYogi", "Guide",
     "Scaffold", "Strategy", "answer_identity",
 ]  # fmt: skip

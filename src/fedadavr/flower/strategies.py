@@ -29,6 +29,12 @@ class FedAdaVRNoOpt(Strategy):
     name = "fedadavr-noopt"
 
 
+class FedAdaVRPlus(Strategy):
+    """FedAdaVR with a memory of kinds of clients, and a trust that is learned."""
+
+    name = "fedadavr-plus"
+
+
 class FedVARP(Strategy):
     """FedVARP: a memory of every client, plain steps."""
 

@@ -20,7 +20,7 @@ from fedadavr.algorithms import Algorithm, Rejected, Update, algorithm
 from fedadavr.flower.arrays import BadArrays, Model
 from fedadavr.flower.identity import Identities
 from fedadavr.memory import StoreError, open_store
-from fedadavr.sampling import EVALUATE, TRAIN, sample
+from fedadavr.sampling import EVALUATE, sample
 from fedadavr.vector import Layout, Vector
 
 CORRECTION = "fedadavr.correction"  # the record with c - c_i, for SCAFFOLD
@@ -245,15 +245,6 @@ class Strategy(FlowerFedAvg):
                 len(nodes), self.min_available_nodes, self._timeout)  # fmt: skip
         return self.identities.connected(grid, nodes)
 
-    def _sample(
-        self, round: int, purpose: int, clients: dict[str, int], fraction: float, least: int
-    ) -> list[str]:
-        """Clients drawn by seed and round; their order is that of their ids."""
-        everyone = sorted(clients, key=lambda client: (len(client), client))
-        size = min(len(everyone), max(int(len(everyone) * fraction), least))
-        chosen = sample(self.seed, round, purpose, len(everyone), size)
-        return [everyone[place] for place in chosen]
-
     # --- training ---
 
     def configure_train(
@@ -269,10 +260,10 @@ class Strategy(FlowerFedAvg):
             self._record = arrays
         clients = self._connected(grid)
         self._join(clients)
-        if round == 1 and server.needs.everyone_first:
-            chosen = list(clients)
-        else:
-            chosen = self._sample(round, TRAIN, clients, self.fraction_train, self.min_train_nodes)
+        everyone = _in_order(clients)
+        size = min(len(everyone), max(int(len(everyone) * self.fraction_train),
+                                      self.min_train_nodes))  # fmt: skip
+        chosen = server.sample(self.seed, round, everyone, size)
         log(INFO, "round %d: %d of %d clients train", round, len(chosen), len(clients))
         config["server-round"] = round
         if server.needs.proximal_mu:
@@ -422,9 +413,11 @@ class Strategy(FlowerFedAvg):
             return []
         round = self._offset + server_round
         clients = self._connected(grid)
-        chosen = self._sample(
-            round, EVALUATE, clients, self.fraction_evaluate, self.min_evaluate_nodes
-        )
+        everyone = _in_order(clients)
+        size = min(len(everyone), max(int(len(everyone) * self.fraction_evaluate),
+                                      self.min_evaluate_nodes))  # fmt: skip
+        places = sample(self.seed, round, EVALUATE, len(everyone), size)
+        chosen = [everyone[place] for place in places]
         config["server-round"] = round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         nodes = [clients[client] for client in chosen]
@@ -453,6 +446,11 @@ class Strategy(FlowerFedAvg):
         except Exception as error:  # whatever a function of the user's raises
             log(WARNING, "the clients' evaluations could not be averaged: %s", error)
             return None
+
+
+def _in_order(clients: Iterable[str]) -> list[str]:
+    """Clients in the order of their ids, numbers as numbers: whom a draw means must not change."""
+    return sorted(clients, key=lambda client: (len(client), client))
 
 
 def _array(tensor: Vector) -> Any:

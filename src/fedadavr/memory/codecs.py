@@ -101,6 +101,8 @@ class Codec:
         self, layout: Layout, data: Bytes, factor: float, total: npt.NDArray[np.float64]
     ) -> None:
         """total += factor * decode(data), without a temporary."""
+        if not self.bits:
+            return
         if data.shape != (self.nbytes(layout),):
             raise ValueError(
                 f"{self.name} needs {self.nbytes(layout)} bytes for this layout, got {data.shape}"
@@ -125,6 +127,10 @@ CODECS: dict[str, Codec] = {
 }
 
 
+NOTHING = Codec("none", kernels.NONE, 0)
+"""Keeps no update at all: only the client's weight, its last round, and its kind."""
+
+
 def codec(name: str) -> Codec:
     """The codec of that name."""
-    return find("codec", name, CODECS)
+    return NOTHING if name == NOTHING.name else find("codec", name, CODECS)

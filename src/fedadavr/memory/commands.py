@@ -209,12 +209,14 @@ def _check(store: DurableStore) -> tuple[list[str], int]:
     faults = [] if np.isfinite(state["w"]).all() else ["the model holds NaN or infinity"]
     if memory is None:
         return faults, 0
-    total, clients, size = np.zeros(memory.layout.size), 0, 0
+    total, clients, size = np.zeros_like(memory.total), 0, 0
+    kinds: Counter[int] = Counter()
     for client, record in counted(memory.all(), len(store), "checking records"):
         if isinstance(record, Damaged):
             faults.append(f"client {client!r}: its record cannot be read, {record.why}")
             continue
         clients, size = clients + 1, size + record.weight
+        kinds[record.kind] += record.weight
         memory.codec.accumulate(memory.layout, record.data, record.weight, total)
         if record.round > memory.round:
             faults.append(f"client {client!r}: seen in round {record.round} of {memory.round}")
@@ -223,6 +225,8 @@ def _check(store: DurableStore) -> tuple[list[str], int]:
         faults.append(f"{clients} clients can be read, {known.seen} should be there")
     elif size != known.seen_size:
         faults.append(f"the weights add up to {size}, not to {known.seen_size}")
+    elif kinds != Counter(memory.kind_weight):
+        faults.append("the weights of the kinds are not the sums of their clients'")
     off = np.abs(total - memory.total).max(initial=0.0)
     if not off <= TOLERANCE * max(np.abs(total).max(initial=0.0), 1e-30) + 1e-12:
         faults.append(f"the total differs from the sum of what is stored by up to {off:.3g}")
@@ -339,7 +343,13 @@ def copy(memory: ClientMemory, state: State, new: DurableStore, codec: str) -> N
             layout, record.data))  # fmt: skip
         twin.codec.accumulate(layout, data, record.weight, twin.total)
         batch[client] = Record(
-            record.weight, record.round, np.array(data), codec, record.layout, record.owner
+            record.weight,
+            record.round,
+            np.array(data),
+            codec,
+            record.layout,
+            record.owner,
+            record.kind,
         )
         size += data.nbytes
         if size >= BATCH:

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -42,6 +43,7 @@ class Page:
     new_scale: npt.NDArray[np.float32]
     undo: list[Undo] = field(default_factory=list)
     expired: dict[str, Record] = field(default_factory=dict)
+    kinds: list[int] = field(default_factory=list)
 
     @classmethod
     def blank(cls, clients: Sequence[str]) -> Page:
@@ -83,7 +85,8 @@ class ClientMemory:
         self.weights = weights
         self.population = Population(population)
         self.store: Store = RamStore() if store is None else store
-        self.total: Floats = np.zeros(layout.size)
+        self.total: Floats = np.zeros(layout.size if self.codec.bits else 0)
+        self.kind_weight: dict[int, int] = {}  # the weights of the clients of each kind, from 1
         self.round = 0
         if prune_after is not None and (type(prune_after) is not int or prune_after < 1):
             raise ValueError(f"prune_after must be a whole number from 1 up, got {prune_after!r}")
@@ -138,7 +141,7 @@ class ClientMemory:
 
     def resum(self) -> Floats:
         """The total, summed again from the stored records."""
-        total = np.zeros(self.layout.size)
+        total = np.zeros_like(self.total)
         for _, record in self.records():
             self.codec.accumulate(self.layout, record.data, record.weight, total)
         return total
@@ -190,7 +193,8 @@ class ClientMemory:
 
     def repair(self) -> None:
         """Drop the records that cannot be read, and sum the rest again."""
-        total, seen, size, lost = np.zeros(self.layout.size), 0, 0, []
+        total, seen, size, lost = np.zeros_like(self.total), 0, 0, []
+        kinds: dict[int, int] = {}
         for client, record in self.all():
             if isinstance(record, Damaged):
                 log.error(
@@ -201,7 +205,9 @@ class ClientMemory:
             else:
                 self.codec.accumulate(self.layout, record.data, record.weight, total)
                 seen, size = seen + 1, size + record.weight
+                kinds[record.kind] = kinds.get(record.kind, 0) + record.weight
         self.total[...] = total
+        self.kind_weight = kinds
         self.population.recount(seen, size, len(lost))
         self._stage(dict.fromkeys(lost))
         self.dropped.update(lost)
@@ -237,9 +243,13 @@ class ClientMemory:
 
     def _subtract(self, client: str, record: Record) -> None:
         self.codec.accumulate(self.layout, record.data, -record.weight, self.total)
+        self._count_kind(record.kind, -record.weight)
         self._stage({client: None})
         if self.population.seen == 1:  # it was the last
             self.total[:] = 0.0
+
+    def _count_kind(self, kind: int, weight: int) -> None:
+        self.kind_weight[kind] = self.kind_weight.get(kind, 0) + weight
 
     def _stage(self, records: Mapping[str, Record | None]) -> None:
         """Change records: at once in RAM, with the next commit in a durable store."""
@@ -306,12 +316,23 @@ class ClientMemory:
             self._recent.extend(sorted(clients) for clients in rounds)
         return self._recent[0][:most] if len(self._recent) == self.prune_after else []
 
-    def admit(self, page: Page, sizes: Sequence[int]) -> Floats:
-        """Count a round's clients in the population; gives the weights of their new records."""
-        for client, record, size in zip(page.clients, page.records, sizes, strict=True):
+    def admit(self, page: Page, sizes: Sequence[int], kinds: Sequence[int] | None = None) -> Floats:
+        """Count a round's clients in the population; gives the weights of their new records.
+
+        `kinds` are what kind of client each of them is, from 1.
+        """
+        page.kinds = [0] * len(page.clients) if kinds is None else list(kinds)
+        for client, record, size, kind in zip(
+            page.clients, page.records, sizes, page.kinds, strict=True
+        ):
             before = None if record is None else record.weight
             counted = size if self.weights == "examples" else 1
             page.undo.append(self.population.see(client, before, counted))
+            if record is not None:
+                self._count_kind(record.kind, -record.weight)
+                page.undo.append(partial(self._count_kind, record.kind, record.weight))
+            self._count_kind(kind, counted)
+            page.undo.append(partial(self._count_kind, kind, -counted))
         return np.array(sizes, np.float64) if self.weights == "examples" else np.ones(len(sizes))
 
     def dismiss(self, page: Page) -> None:
@@ -333,7 +354,7 @@ class ClientMemory:
             owner = (old.owner if old else 0) or (owners[k] if owners else 0)
             records[client] = Record(
                 int(weights[k]), self.round, page.buffers[k], self.codec.name,
-                self.layout.digest, owner,
+                self.layout.digest, owner, page.kinds[k],
             )  # fmt: skip
         self._stage(records)
         for client, record in page.expired.items():
@@ -355,6 +376,7 @@ class ClientMemory:
             "round": self.round,
             "total": self.total.copy() if copy else self.total,
             "population": self.population.state_dict(),
+            "kinds": {str(kind): weight for kind, weight in self.kind_weight.items()},
             "prune_after": self.prune_after,
             "recent": list(self._recent),
         }
@@ -375,6 +397,7 @@ class ClientMemory:
         self.round = int(state["round"])
         self.total[...] = state["total"]
         self.population.load_state_dict(state["population"])
+        self.kind_weight = {int(kind): weight for kind, weight in state["kinds"].items()}
         # Without the last rounds of its own length of memory, `open` looks them up once.
         self._recent = deque(state["recent"] if state["prune_after"] == self.prune_after else ())
         self._staged = {}

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from fedadavr.memory.codecs import CODECS
+from fedadavr.memory.codecs import CODECS, NOTHING
 from fedadavr.memory.store import Damaged, Record
 
-HEADER = struct.Struct("<4sBBBx16sQQQQ4x")  # all but the checksum, the last four of the 64 bytes
+HEADER = struct.Struct("<4sBBBx16sQQQQI")  # all but the checksum, the last four of the 64 bytes
 MAGIC, VERSION, ENCRYPTED = b"FAVR", 1, 1
 SIZE = HEADER.size + 4
 NONCE = 12
 CHECK = b"the key of this store"
 
-_CODES = {name: codec.code for name, codec in CODECS.items()}
+_CODES = {codec.name: codec.code for codec in (NOTHING, *CODECS.values())}
 _NAMES = {code: name for name, code in _CODES.items()}
 
 
@@ -49,7 +49,7 @@ class Wire:
         head = HEADER.pack(
             MAGIC, VERSION, _CODES[record.codec], ENCRYPTED if self._cipher else 0,
             record.layout.encode(), record.weight, record.round, record.owner,
-            payload.nbytes + extra,
+            payload.nbytes + extra, record.kind,
         )  # fmt: skip
         if self._cipher:
             nonce = os.urandom(NONCE)
@@ -62,7 +62,7 @@ class Wire:
         if len(header) != SIZE or header[:4] != MAGIC:
             return Damaged("it does not begin as a record does")
         head, (checksum,) = header[: HEADER.size], struct.unpack("<I", header[HEADER.size :])
-        _, version, code, flags, layout, weight, round, owner, length = HEADER.unpack(head)
+        _, version, code, flags, layout, weight, round, owner, length, kind = HEADER.unpack(head)
         if version != VERSION:
             return Damaged(f"its format is version {version}, this program reads {VERSION}")
         if self._cipher and not flags & ENCRYPTED:
@@ -71,7 +71,7 @@ class Wire:
             return Damaged("its layout is no digest")
         data: Any = np.zeros(0, np.uint8)
         if payload is not None:
-            data = np.frombuffer(payload, np.uint8)
+            data = np.frombuffer(payload, np.uint8) if len(payload) else data
             if len(data) != length:
                 return Damaged(f"it has {len(data)} bytes where its header says {length}")
             if _checksum(head, client, data) != checksum:
@@ -83,7 +83,7 @@ class Wire:
         name = _NAMES.get(code)
         if name is None:
             return Damaged(f"its codec has the unknown number {code}")
-        return Record(weight, round, data, name, layout.decode(), owner)
+        return Record(weight, round, data, name, layout.decode(), owner, kind)
 
     def _decrypt(self, about: bytes, data: Any) -> Any | None:
         if self._cipher is None:

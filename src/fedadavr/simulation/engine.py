@@ -22,7 +22,7 @@ from torch import nn
 from fedadavr.algorithms import Algorithm, Rejected, Update
 from fedadavr.clients import Recipe
 from fedadavr.data import Federation
-from fedadavr.sampling import CAP, EVALUATE, TRAIN, sample
+from fedadavr.sampling import CAP, EVALUATE, sample
 from fedadavr.simulation.crew import Alone, Crew, Desk, Done, Evaluate, Train, Worker
 from fedadavr.vector import Vector
 
@@ -42,6 +42,7 @@ class Trained:
     clients: list[int]
     seconds_training: float
     seconds_server: float
+    report: dict[str, Any]  # what the algorithm tells of itself
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,9 @@ class Engine:
 
     def cohort(self, round: int) -> list[int]:
         """The clients of a round."""
-        everyone = round == 1 and self.server.needs.everyone_first
-        if everyone:
-            return list(range(self.federation.clients))
-        return sample(self.seed, round, TRAIN, self.federation.clients, self.clients_per_round)
+        everyone = [str(client) for client in range(self.federation.clients)]
+        chosen = self.server.sample(self.seed, round, everyone, self.clients_per_round)
+        return [int(client) for client in chosen]
 
     def begin_training(self) -> None:
         """Hand the next round's training to the workers."""
@@ -174,6 +174,7 @@ class Engine:
             sorted(cohort),
             sum(d.seconds for d in done),
             time.perf_counter() - began,
+            self.server.report(),
         )
 
     def _diverged(self, round: int, client: str, why: str) -> Diverged:

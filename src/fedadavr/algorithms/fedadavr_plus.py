@@ -1,0 +1,197 @@
+"""FedAdaVR+: remembers kinds of clients, too, and learns how far to trust each memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Any, Literal
+
+import numpy as np
+
+from fedadavr.algorithms.base import Adaptive, Cohort, Direction, Remembering
+from fedadavr.algorithms.registry import register
+from fedadavr.algorithms.trust import Trust
+from fedadavr.memory import ClientMemory
+from fedadavr.memory.kinds import Kinds
+from fedadavr.memory.memory import Weights
+from fedadavr.memory.store import Record
+from fedadavr.optimizers import positive
+from fedadavr.sampling import TRAIN
+
+MEMORIES = ("own", "centers")
+FROM_KINDS = 0.8  # of a cohort that is drawn by kinds
+
+
+@register("fedadavr-plus")
+class FedAdaVRPlus(Adaptive, Remembering):
+    """r = sum_S p_i (g_i - sum_m alpha_m y_i^m) + sum_m alpha_m Y^m, with p_i = n_i/a.
+
+    y^own is what is remembered of the client itself, y^centers the center of its kind; Y^m is the
+    mean of y^m over the population. alpha is learned so that r varies least.
+    """
+
+    memories: Sequence[str] | str = MEMORIES
+    """own, centers, or both (own+centers)."""
+    centers: int = 10
+    """How many kinds of clients there are at most."""
+    center_similarity: float = 0.5
+    """A reply whose cosine with every center is less opens a new one."""
+    center_rate: float = 0.5
+    """How far one reply moves its center."""
+    trust: float | Literal["learned"] = "learned"
+    """How far the memories are trusted: learned, or a number from 0 to 1."""
+    trust_decay: float = 0.9
+    """Decay of the average that trust is learned from."""
+    sampler: Literal["uniform", "kinds"] = "uniform"
+    """Cohorts drawn uniformly, or with clients of the kinds whose centers are oldest in them."""
+
+    learner: Trust = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        words = self.memories
+        given = tuple(re.split("[,+]", words) if isinstance(words, str) else words)
+        self.memories = tuple(name for name in MEMORIES if name in given)
+        if not given or set(given) - set(MEMORIES) or len(set(given)) < len(given):
+            raise ValueError(f"memories must be own, centers or both, got {given!r}")
+        if type(self.centers) is not int or self.centers < 1:
+            raise ValueError(f"centers must be a whole number from 1 up, got {self.centers!r}")
+        if not -1 <= self.center_similarity <= 1:
+            raise ValueError(
+                f"center_similarity is a cosine, from -1 to 1, got {self.center_similarity!r}"
+            )
+        if positive("center_rate", self.center_rate) > 1:
+            raise ValueError(f"center_rate must not be above 1, got {self.center_rate!r}")
+        if not 0 <= self.trust_decay < 1:
+            raise ValueError(f"trust_decay must lie in [0, 1), got {self.trust_decay!r}")
+        if isinstance(self.trust, str):
+            try:  # a number, as it is typed
+                self.trust = self.trust if self.trust == "learned" else float(self.trust)
+            except ValueError:
+                raise ValueError(
+                    f"trust must be 'learned' or a number from 0 to 1, got {self.trust!r}"
+                ) from None
+        if self.trust != "learned" and not 0 <= self.trust <= 1:
+            raise ValueError(f"trust must be 'learned' or from 0 to 1, got {self.trust!r}")
+        if self.sampler not in ("uniform", "kinds"):
+            raise ValueError(f"sampler must be 'uniform' or 'kinds', got {self.sampler!r}")
+        if self.sampler == "kinds" and "centers" not in self.memories:
+            raise ValueError("sampler 'kinds' needs the memory of centers")
+        super().__post_init__()
+        fixed = None if isinstance(self.trust, str) else float(self.trust)
+        self.learner = Trust(len(self.memories), fixed, self.trust_decay)
+        self.history: list[list[float]] = []  # trust, then shares, of each round
+        self._known: dict[str, int] = {}
+        if "centers" in self.memories:
+            self.kinds = Kinds(self.layout, self.centers, self.center_similarity, self.center_rate)
+
+    def _weights(self) -> Weights:
+        return "examples"
+
+    def _build_memory(self) -> ClientMemory:
+        if "own" not in self.memories:
+            self.codec = "none"  # of a client only its kind and its weight are kept
+        return super()._build_memory()
+
+    def _alpha(self, memory: str) -> float:
+        names = list(self.memories)
+        return float(self.learner.alpha[names.index(memory)]) if memory in names else 0.0
+
+    def weights_of(self, cohort: Cohort) -> Any:
+        """Each reply's weight: its share of the cohort; by kinds, its share within its kind.
+
+        A sampler that prefers kinds would pull the model to them. So each kind that is there counts
+        by its share of the population, however many of its clients came.
+        """
+        if self.sampler == "uniform" or cohort.kinds is None:
+            return cohort.shares
+        of = cohort.kinds.of
+        within = cohort.kinds.shares(cohort.examples)[of]
+        share = self._population_shares(len(cohort.kinds.keep))
+        there = share[np.unique(of)].sum()
+        return cohort.examples / within * share[of] / there
+
+    def _population_shares(self, count: int) -> Any:
+        """N_k / sum N_k, by examples, among the clients whose kind is known."""
+        weights = np.array([self.memory.kind_weight.get(k + 1, 0) for k in range(count)], float)
+        return weights / weights.sum() if weights.any() else weights
+
+    def direction(self, cohort: Cohort) -> Direction:
+        """The cohort's news against all memories, and their means over the population."""
+        gain = self.weights_of(cohort)
+        own = self._alpha("own")
+        pull = None
+        if cohort.kinds is not None:
+            share = self._population_shares(len(cohort.kinds.keep))
+            pull = self._alpha("centers") * (share - cohort.kinds.shares(gain))
+            pull[cohort.kinds.known :] = 0.0  # a center that is opened now predicts nothing yet
+        base = own / cohort.weight if own else 0.0
+        return Direction(gain=gain, recall=own * gain, base=base, pull=pull)
+
+    def sample(self, seed: int, round: int, everyone: Sequence[str], size: int) -> list[str]:
+        """By kinds: most of the cohort from those whose centers are oldest, the rest anybody."""
+        if self.sampler == "uniform" or not self.kinds:
+            return super().sample(seed, round, everyone, size)
+        rng = np.random.default_rng([seed, round, TRAIN])
+        members: dict[int, list[str]] = {}
+        for client in everyone:
+            members.setdefault(self._kind_of().get(client, 0), []).append(client)
+        oldest = sorted(range(len(self.kinds)), key=lambda k: (self.kinds.fed[k], k))  # type: ignore[union-attr]
+        chosen = [str(rng.choice(members[k + 1])) for k in oldest if members.get(k + 1)][
+            : size - max(1, int(size * (1 - FROM_KINDS) + 0.5))
+        ]
+        taken = set(chosen)
+        rest = [client for client in everyone if client not in taken]
+        return chosen + [str(c) for c in rng.choice(rest, size - len(chosen), replace=False)]
+
+    def _kind_of(self) -> dict[str, int]:
+        """Each client's kind; read from the memory once, and again if others have changed it."""
+        if len(self._known) != len(self.memory):
+            self._known = {
+                client: record.kind
+                for client, record in self.memory.all(data=False)
+                if isinstance(record, Record)
+            }
+        return self._known
+
+    def learn(self, cohort: Cohort, products: Any) -> None:
+        """The round's products of (g, own, centers): learn from them, for the next round."""
+        names = ["g", *self.memories]
+        chosen = [["g", *MEMORIES].index(name) for name in names]
+        if self.sampler == "kinds" and cohort.kinds is not None:
+            self._known |= dict(zip(cohort.clients, (cohort.kinds.of + 1).tolist(), strict=True))
+        if len(cohort) > 1:
+            self.learner.learn(products[np.ix_(chosen, chosen)])
+        shares = self._population_shares(len(self.kinds)) if self.kinds is not None else []
+        self.history.append([*map(float, self.learner.alpha), *map(float, shares)])
+
+    def report(self) -> dict[str, Any]:
+        """What a round tells beside its model: the trust in each memory, the kinds' shares."""
+        if not self.history:
+            return {}
+        count, last = len(self.memories), self.history[-1]
+        told: dict[str, Any] = {"trust": dict(zip(self.memories, last[:count], strict=True))}
+        if self.kinds is not None:
+            told["shares"] = last[count:]
+        return told
+
+    # --- state ---
+
+    def state_dict(self, *, copy: bool = True) -> dict[str, Any]:
+        """The base's, and what was learned."""
+        told = {"memories": list(self.memories), "history": [list(row) for row in self.history]}
+        return super().state_dict(copy=copy) | {"trust": self.learner.state_dict() | told}
+
+    def load_state_dict(self, state: Any) -> None:
+        """Take over a state made by `state_dict`; one that does not fit changes nothing."""
+        trust = state.get("trust")
+        if trust is None:
+            raise ValueError("the state lacks trust; nothing was changed")
+        if trust["memories"] != list(self.memories):
+            raise ValueError(
+                f"the state has the memories {trust['memories']}, this server "
+                f"{list(self.memories)}; nothing was changed"
+            )
+        super().load_state_dict(state)
+        self.learner.load_state_dict(trust)
+        self.history = [list(row) for row in trust["history"]]
