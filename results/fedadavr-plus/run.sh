@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# The study of STUDY.md; some 80 minutes on two cores. A comparison that has its summary is not made again.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+work=${WORK:-$(mktemp -d)}
+compare() {  # NAME, then the arguments of `fedadavr compare`
+  local name=$1; shift
+  [ -f "$here/$name.json" ] && return
+  rm -rf "${work:?}/$name"
+  fedadavr compare --workers 2 --evaluate-every 50 --out "$work/$name" "$@" > /dev/null 2>> "$work/log"
+  cp "$work/$name/summary.json" "$here/$name.json"
+  rm -rf "${work:?}/$name"
+}
+mnist() { local name=$1 partition=$2; shift 2; compare "$name" --dataset mnist --clients 500 --rounds 100 --partition "$partition" "$@"; }
+fmnist() { local name=$1 partition=$2; shift 2; compare "$name" --dataset fmnist --clients 500 --rounds 100 --partition "$partition" "$@"; }
+plus=fedadavr-plus:server-lr=0.005
+five="42 43 44 45 46"; three="42 43 44"
+
+mnist lq1-plus lq-1 --seeds $five --algorithms $plus $plus,memories=centers $plus,memories=own
+mnist lq1-sampler lq-1 --seeds $five --algorithms $plus,sampler=kinds $plus,sampler=kinds,centers=15 $plus,sampler=kinds,centers=20
+for partition in lq-2 lq-3 dirichlet iid-noniid iid; do
+  mnist "$partition" "$partition" --seeds $three --algorithms fedadavr:server-lr=0.005 $plus
+done
+mnist lq1-study lq-1 --seeds $three --algorithms $plus,centers=5 $plus,centers=20 $plus,center-rate=0.3 $plus,center-rate=0.7 \
+  $plus,center-similarity=0.3 $plus,center-similarity=0.7 $plus,trust-decay=0.8 $plus,trust-decay=0.95 $plus,beta1=0.8 \
+  fedadavr-plus:server-lr=0.01,beta1=0.8
+mnist lq1-fifty lq-1 --seeds $three --clients-per-round 50 --algorithms fedadavr-novr:server-lr=0.005
+mnist lq1-fedavg lq-1 --seeds $five --algorithms fedavg:client-lr=0.001 fedavg:client-lr=0.01 fedavg:client-lr=0.1
+for partition in lq-1 lq-2 lq-3 dirichlet iid-noniid iid; do
+  fmnist "fmnist-$partition-42" "$partition" --seeds 42 --algorithms fedavg fedvarp fedadavr:server-lr=0.005 fedyogi:server-lr=0.01 $plus
+done
+settings=()
+for optimizer in adagrad adam adabelief yogi lamb; do
+  for rate in 0.001 0.01 0.1; do settings+=("fedadavr:optimizer=$optimizer,server-lr=$rate"); done
+done
+mnist lq1-fedadavr lq-1 --seeds $five --algorithms "${settings[@]}"
+for seed in 43 44; do
+  for partition in lq-1 lq-2 lq-3 dirichlet iid-noniid iid; do
+    fmnist "fmnist-$partition-$seed" "$partition" --seeds $seed --algorithms fedavg fedvarp fedadavr:server-lr=0.005 fedyogi:server-lr=0.01 $plus
+  done
+done
