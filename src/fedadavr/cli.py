@@ -27,6 +27,7 @@ COMMANDS = {
     "memory verify": ("fedadavr.memory.commands:verify", "check a store, record by record"),
     "memory forget": ("fedadavr.memory.commands:forget", "take clients out of a store"),
     "memory convert": ("fedadavr.memory.commands:convert", "another codec, key or kind of store"),
+    "memory trust": ("fedadavr.experiments.trust:draw_trust", "draw FedAdaVR+'s trust and kinds"),
     "memory plan": ("fedadavr.experiments.plan:plan", "how much room a memory takes"),
     "bench flower": ("fedadavr.bench.flower:main", "time aggregate_train, beside Flower's own"),
     "bench memory": ("fedadavr.bench.memory:main", "time stores, from few clients to a million"),

@@ -24,12 +24,13 @@ from rich.progress import Progress
 from rich.table import Table
 
 from fedadavr import kernels
-from fedadavr.algorithms import FedAdaVR, Update
+from fedadavr.algorithms import FedAdaVR, FedAdaVRPlus, Update
 from fedadavr.memory import CODECS
 from fedadavr.vector import Layout, Vector
 
 OPTIMIZERS = ["sgd", "adagrad", "adam", "adabelief", "yogi", "lamb"]
 CLIENTS = 5
+CENTERS = 10
 SMALL = 4096
 POPULATIONS = (100, 1_000_000)
 
@@ -266,9 +267,27 @@ def large(layout: Layout, rounds: int) -> Iterator[Row]:
             }
             for name, ms in side_by_side(works, rounds).items():
                 yield Row(name, codec, optimizer, layout.size, CLIENTS, CLIENTS, ms)
+    paper = FedAdaVR(layout, optimizer="adam", codec="int8", server_lr=0.01)
+    plus = FedAdaVRPlus(layout, optimizer="adam", codec="int8", server_lr=0.01, centers=CENTERS)
+    fill_centers(plus, w)
+    both: dict[str, Callable[[], Any]] = {
+        "fedadavr": partial(paper.step, w, updates, out=out),
+        "fedadavr-plus": partial(plus.step, w, updates, out=out),
+    }
+    for name, ms in side_by_side(both, rounds).items():
+        yield Row(name, "int8", "adam", layout.size, CLIENTS, CLIENTS, ms)
     if flower:
         for name, ms in side_by_side(flower_aggregations(layout, w, updates), rounds).items():
             yield Row(name, "", name.removeprefix("flower-"), layout.size, CLIENTS, CLIENTS, ms)
+
+
+def fill_centers(server: FedAdaVRPlus, w: Vector) -> None:
+    """Let clients come that have nothing in common, until every center is open."""
+    rng = np.random.default_rng(3)
+    moved = np.empty_like(w)
+    for k in range(CENTERS):
+        moved[:] = w - 0.01 * rng.standard_normal(len(w), dtype=np.float32)
+        server.step(w, [Update(f"other {k}", moved, 100)])
 
 
 def filled_server(layout: Layout, population: int, w: Vector) -> FedAdaVR:
@@ -316,7 +335,7 @@ def main(json: bool = False, rounds: int = 7) -> None:
     rows: list[Row] = []
     console = Console(stderr=True)
     with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("one server step", total=3 * 24 + 4)
+        task = progress.add_task("one server step", total=3 * 24 + 6)
         for part in (large(resnet18_layout(), rounds), small(3000)):
             for row in part:
                 rows.append(row)
@@ -353,6 +372,11 @@ def show(rows: list[Row]) -> None:
                 f"{plain / ours:.1f}", f"{ours / bound:.2f}",
             )  # fmt: skip
     console.print(table)
+    paper, plus = (ms[name, "int8", "adam"] for name in ("fedadavr", "fedadavr-plus"))
+    console.print(
+        f"FedAdaVR+ with {CENTERS} centers, int8, adam: {plus:.0f} ms, FedAdaVR {paper:.0f} ms "
+        f"({plus / paper:.2f} times)"
+    )
     for row in rows:
         if row.name.startswith("flower"):
             console.print(f"{row.name} aggregation of the same arrays: {row.ms:.0f} ms")

@@ -62,6 +62,9 @@ class Overview:
     store_bytes: int
     staleness: dict[str, int]
     stalest: list[dict[str, Any]]
+    kinds: list[dict[str, Any]]
+    alike: list[list[float]]
+    trust: dict[str, list[float]]
 
 
 def inspect(
@@ -92,6 +95,7 @@ def inspect(
         f"{view.codec}{', encrypted' if view.encrypted else ''}\n"
         f"{view.record_bytes / 1e6:.1f} MB of records, {view.store_bytes / 1e6:.1f} MB in the store"
     )
+    show_kinds(view)
     if not view.clients:
         return
     print("rounds since a client was seen")
@@ -104,6 +108,45 @@ def inspect(
     for row in view.stalest:
         table.add_row(row["client"], *(str(row[k]) for k in ("round", "staleness", "weight")))
     Console().print(table)
+
+
+def show_kinds(view: Overview) -> None:
+    """What FedAdaVR+ has learned."""
+    if view.kinds:
+        table = Table(title="kinds of clients, and how alike their centers are (cosines)",
+                      title_justify="left")  # fmt: skip
+        for name in ("kind", "share", "last fed", *(str(row["kind"]) for row in view.kinds)):
+            table.add_column(name, justify="right")
+        for row, cosines in zip(view.kinds, view.alike, strict=True):
+            near = [f"{c:.2f}".replace("0.", ".") for c in cosines]
+            table.add_row(str(row["kind"]), f"{row['share']:.3f}", str(row["fed"]), *near)
+        Console().print(table)
+    for name, values in view.trust.items():
+        few = values[:: max(1, -(-len(values) // WIDTH))]
+        line = "".join(" ▁▂▃▄▅▆▇█"[round(8 * value)] for value in few)
+        print(f"trust in {name:<8} {line} {values[-1]:.2f} after {len(values)} rounds")
+
+
+def kinds_of(state: State) -> dict[str, Any]:
+    """FedAdaVR+'s centers, their shares and its trust; empty for other algorithms."""
+    told: dict[str, Any] = {"kinds": [], "alike": [], "trust": {}}
+    server = state["server"]
+    if server.get("kinds") is not None:
+        vectors = server["kinds"]["vectors"].astype(np.float64)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = vectors / np.where(norms > 0, norms, 1.0)
+        told["alike"] = (unit @ unit.T).round(4).tolist()
+        weights = [server["memory"]["kinds"].get(str(k + 1), 0) for k in range(len(vectors))]
+        told["kinds"] = [
+            {"kind": k + 1, "share": weight / max(1, sum(weights)), "fed": fed}
+            for k, (weight, fed) in enumerate(zip(weights, server["kinds"]["fed"], strict=True))
+        ]
+    if server.get("trust") is not None:
+        told["trust"] = {
+            name: [row[k] for row in server["trust"]["history"]]
+            for k, name in enumerate(server["trust"]["memories"])
+        }
+    return told
 
 
 def overview(store: DurableStore, stalest: int) -> Overview:
@@ -137,6 +180,7 @@ def overview(store: DurableStore, stalest: int) -> Overview:
             {"client": client, "round": round, "staleness": now - round, "weight": weight}
             for round, client, weight in oldest
         ],
+        **kinds_of(state),
     )
 
 

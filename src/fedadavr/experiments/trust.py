@@ -1,0 +1,80 @@
+"""`fedadavr memory trust`: how far FedAdaVR+ trusts its memories, and what kinds it finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+
+from fedadavr.experiments.folder import METRICS, RunFolder
+from fedadavr.memory.commands import open_address
+
+
+def draw_trust(
+    source: Annotated[str, tyro.conf.Positional],
+    /,
+    out: Path = Path("trust.png"),
+    encrypt_with: Path | None = None,
+) -> None:
+    """Draw the trust in each memory and the share of each kind, over the rounds.
+
+    Args:
+        source: The folder of a run with fedadavr-plus, or its store.
+        out: The picture.
+        encrypt_with: The key file of an encrypted store.
+    """
+    trust, shares = history(source, encrypt_with)
+    draw(trust, shares, out)
+    last = ", ".join(f"{name} {values[-1]:.2f}" for name, values in trust.items())
+    kinds = f"; {len(shares)} kinds" if len(shares) else ""
+    print(f"{len(next(iter(trust.values())))} rounds: trust in {last}{kinds}; drawn in {out}")
+
+
+def history(source: str, encrypt_with: Path | None) -> tuple[dict[str, Any], Any]:
+    """The trust in each memory, and the share of each kind, round by round."""
+    rows: list[dict[str, Any]]
+    if (Path(source) / METRICS).is_file():
+        rows = [row for row in RunFolder(Path(source)).rows() if "trust" in row]
+        memories = list(rows[0]["trust"]) if rows else []
+        told = [[*row["trust"].values(), *row.get("shares", [])] for row in rows]
+    else:
+        with open_address(source, encrypt_with, read_only=True) as store:
+            state = store.state()
+        learned = {} if state is None else state["server"].get("trust") or {}
+        memories, told = learned.get("memories", []), learned.get("history", [])
+    if not told:
+        raise ValueError(f"{source} holds no rounds of fedadavr-plus")
+    count = len(memories)
+    kinds = max(len(row) for row in told) - count
+    shares = np.array([[*row[count:], *[0.0] * (kinds - len(row) + count)] for row in told]).T
+    trust = {name: np.array([row[k] for row in told]) for k, name in enumerate(memories)}
+    return trust, shares
+
+
+def draw(trust: dict[str, Any], shares: Any, out: Path) -> None:
+    """Two panels, one above the other."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2 if len(shares) else 1, 1, figsize=(8, 6), sharex=True,
+                                squeeze=False, layout="constrained")  # fmt: skip
+    upper = axes[0][0]
+    rounds = np.arange(1, len(next(iter(trust.values()))) + 1)
+    for name, values in trust.items():
+        upper.plot(rounds, values, label=name, linewidth=1.6)
+    upper.set(ylabel="trust", ylim=(-0.02, 1.02), title="how far each memory is trusted")
+    upper.grid(alpha=0.3)
+    upper.legend()
+    if len(shares):
+        lower = axes[1][0]
+        colors = plt.get_cmap("tab20")(np.arange(len(shares)) % 20)
+        lower.stackplot(rounds, shares, colors=colors, linewidth=0.3, edgecolor="white")
+        lower.set(xlabel="round", ylabel="share", ylim=(0, 1),
+                  title=f"{len(shares)} kinds of clients, by examples")  # fmt: skip
+    upper.margins(x=0)
+    figure.savefig(out, dpi=130)
+    plt.close(figure)
