@@ -41,6 +41,7 @@ CONFIG: dict[str, Any] = {
 CASES: dict[str, dict[str, Any]] = {
     "fedadavr-fp32": {"algorithm": "fedadavr", "codec": "fp32", "server_lr": 0.005},
     "fedadavr-int4": {"algorithm": "fedadavr", "codec": "int4", "server_lr": 0.005},
+    "fedadavr-plus": {"algorithm": "fedadavr-plus", "codec": "int8", "server_lr": 0.005},
     "scaffold": {"algorithm": "scaffold", "client_momentum": 0.9},
     "fednova": {"algorithm": "fednova", "client_momentum": 0.9},
     "fedprox": {"algorithm": "fedprox", "mu": 0.1},

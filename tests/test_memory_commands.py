@@ -192,6 +192,41 @@ def server_of(store: Any, layout: Any, codec: str) -> Any:
     return algorithm("fedadavr", layout, codec=codec, store=store)
 
 
+# --- FedAdaVR+ ---
+
+
+def test_kinds_and_trust_can_be_looked_at(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`inspect` lists the centers, their shares, cosines and trust; `trust` draws both sources."""
+    out, place = tmp_path / "a", f"lmdb:{tmp_path / 's'}"
+    plus = blobs(mine, "--algorithm", "fedadavr-plus", "--centers", "4")
+    main([*plus, "--store", place, "--out", str(out)])
+    capsys.readouterr()
+    view = json.loads(typed(capsys, "memory", "inspect", place, "--json"))
+    assert 1 <= len(view["kinds"]) <= 4
+    assert sum(row["share"] for row in view["kinds"]) == pytest.approx(1)
+    np.testing.assert_allclose(np.diag(view["alike"]), 1.0, atol=1e-3)
+    assert {name: len(values) for name, values in view["trust"].items()} == {
+        "own": 40, "centers": 40
+    }  # fmt: skip
+    text = typed(capsys, "memory", "inspect", place)
+    assert "kinds of clients" in text
+    assert "trust in centers" in text
+    for source in (str(out), place):
+        picture = tmp_path / "trust.png"
+        said = typed(capsys, "memory", "trust", source, "--out", str(picture))
+        assert "40 rounds: trust in own" in said
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        picture.unlink()
+    last = rows(out)[-1]
+    assert set(last["trust"]) == {"own", "centers"}
+    main([*blobs(mine, "--rounds", "2"), "--out", str(tmp_path / "b")])
+    with pytest.raises(SystemExit):
+        main(["memory", "trust", str(tmp_path / "b")])
+    assert "holds no rounds of fedadavr-plus" in capsys.readouterr().err
+
+
 # --- runs in stores ---
 
 
