@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, Metadata, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
 from torch import nn
 
 import fedadavr.flower as flower
@@ -19,6 +21,7 @@ from fedadavr import Layout, Update, algorithm, algorithms
 from fedadavr.clients import FlatModel, Recipe, layout_of
 from fedadavr.data import Arrays, federate, load
 from fedadavr.flower.arrays import BadArrays, Model, view
+from fedadavr.flower.identity import Identities
 from fedadavr.flower.strategy import CORRECTION
 from fedadavr.models import build
 from fedadavr.simulation import Engine
@@ -196,21 +199,100 @@ def test_arrays_that_are_not_the_models(change: Any, sentence: str) -> None:
         Model(record()).split(record(arrays))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff{", Array(np.zeros(9)).data[:-1], b"x" * 200],
-    ids=["empty", "magic only", "header cut", "data cut", "no npy"],
-)
-def test_malformed_bytes_are_refused(data: bytes) -> None:
-    """As an attacker would send them: one sentence, no traceback of another kind."""
-    with pytest.raises(BadArrays):
-        view(Array("float32", (9,), "numpy.ndarray", data))
+def npy(header: str, data: bytes = b"") -> bytes:
+    raw = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(raw).to_bytes(2, "little") + raw + data
+
+
+MALFORMED = {
+    "empty": b"",
+    "magic only": b"\x93NUMPY",
+    "header cut": b"\x93NUMPY\x01\x00\xff\xff{",
+    "data cut": Array(np.zeros(9)).data[:-1],
+    "no npy": b"x" * 200,
+    "objects": npy("{'descr': '|O', 'fortran_order': False, 'shape': (9,)}", b"x" * 72),
+    "fortran cut": npy("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 3)}", b"x" * 8),
+    "overflow": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}"),
+    "no size": npy("{'descr': '|S0', 'fortran_order': False, 'shape': (9,)}"),
+    "negative": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 0)}"),
+    "open brackets": npy("{'descr': '<f4', 'fortran_order': False, 'shape': ((("),
+    "list as key": npy("{[]: 1}"),
+    "a truth": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (True, 4)}", b"x" * 16),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_bytes_are_refused(case: str) -> None:
+    """As an attacker would send them: one sentence that names the array, and nothing else."""
+    model = Model(record({"x": np.zeros(9, np.float32)}))
+    bad = ArrayRecord({"x": Array("float32", (9,), "numpy.ndarray", MALFORMED[case])})
+    with pytest.raises(BadArrays, match="the array 'x'"):
+        model.split(bad)
 
 
 def test_weights_packed_in_bytes_are_refused() -> None:
     """bfloat16 travels as uint8: averaging its bytes would be nonsense."""
     with pytest.raises(ValueError, match="'w' is uint8"):
         Model(record({"w": np.zeros(4, np.uint8), "x": np.zeros(1, np.float32)}))
+
+
+def test_complex_buffers_keep_their_imaginary_part() -> None:
+    """Whatever a model carries along."""
+    model = Model(record({"x": np.zeros(1, np.float32), "c": np.array([1 + 2j])}))
+    mean = model.mean([{"c": np.array([1 + 2j])}, {"c": np.array([3 + 4j])}], [0.5, 0.5])
+    np.testing.assert_array_equal(mean["c"], [2 + 3j])
+
+
+class Nodes:
+    """The part of a grid that identities need: who answers, and how."""
+
+    def __init__(self, answers: dict[int, Any]) -> None:
+        self.answers, self.asked = answers, 0
+
+    def send_and_receive(self, messages: Any, *, timeout: float) -> list[Message]:
+        replies = []
+        for k, question in enumerate(messages):
+            question.metadata.__dict__["_message_id"] = str(k)
+            self.asked += 1
+            answer = self.answers.get(question.metadata.dst_node_id)
+            if isinstance(answer, int):
+                replies.append(Message(Error(answer, "no"), reply_to=question))
+            elif answer is not None:
+                identity = ConfigRecord({"client-id": answer})
+                replies.append(
+                    Message(content=RecordDict({"identity": identity}), reply_to=question)
+                )
+        return replies
+
+
+@pytest.fixture
+def in_a_serverapp() -> Iterator[None]:
+    before = TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+    yield
+    TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id = before
+
+
+@pytest.mark.usefixtures("in_a_serverapp")
+def test_an_error_is_not_an_answer() -> None:
+    """Only an app that raises is known by its node; one that is down is asked again, later."""
+    grid: Any = Nodes({11: "clinic", 12: 2, 13: 5, 14: None})
+    identities = Identities(lambda client: 0, patience=60.0)
+    assert identities.connected(grid, [11, 12, 13, 14]) == {"clinic": 11, "node:12": 12}
+    assert grid.asked == 4
+    identities.connected(grid, [11, 12, 13, 14])
+    assert grid.asked == 4  # the silent ones are not waited for in every round
+    identities._later = {node: (0.0, pause) for node, (_, pause) in identities._later.items()}
+    grid.answers[13] = "other"
+    assert identities.connected(grid, [11, 12, 13, 14])["other"] == 13
+
+
+@pytest.mark.usefixtures("in_a_serverapp")
+def test_an_id_stays_with_its_node() -> None:
+    """Within a run by what was first; across runs by what the store says."""
+    grid: Any = Nodes({11: "a", 12: "a", 13: "b"})
+    identities = Identities(lambda client: {"b": 99}.get(client, 0), patience=1.0)
+    assert identities.connected(grid, [11, 12, 13]) == {"a": 11}
 
 
 def test_buffers_are_averaged_by_examples_and_keep_their_dtype() -> None:

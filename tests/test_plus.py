@@ -274,6 +274,20 @@ def test_the_sampler_covers_the_kinds() -> None:
     assert server.sample(5, 30, everyone, 5) == server.sample(5, 30, everyone, 5)
 
 
+def test_large_cohorts_come_from_all_kinds() -> None:
+    """Four fifths of the cohort, going round the kinds, also when there are few of them."""
+    server = algorithm("fedadavr-plus", LAYOUT, population=60, sampler="kinds", server_lr=1e-6)
+    everyone = [f"{c:02d}" for c in range(60)]
+    w = LAYOUT.zeros()
+    # Three rare kinds of three clients each; all the others are of one.
+    along = np.random.default_rng(0).normal(size=(4, LAYOUT.size)).astype("f4")
+    kinds = {c: 1 + int(c) // 3 if int(c) < 9 else 0 for c in everyone}
+    server.step(w, [Update(c, w - along[kinds[c]], 10) for c in everyone])
+    cohort = server.sample(1, 2, everyone, 20)
+    assert sum(kinds[c] > 0 for c in cohort) == 9
+    assert len(set(cohort)) == 20
+
+
 def test_sampling_by_kinds_does_not_pull_the_model() -> None:
     """A rare kind that always comes counts by its share of the population, not of the cohort."""
     along = np.random.default_rng(0).normal(size=(2, LAYOUT.size)).astype(np.float32)
@@ -358,3 +372,11 @@ def test_the_kinds_of_an_update_of_zeros() -> None:
     w = LAYOUT.zeros()
     first = kinds.assign(w, [w + 1, w], np.float32(1), None)
     assert first.of.tolist() == [0, 0]
+    assert first.push.tolist() == [1.0, 0.0]  # and does not shrink it
+
+
+@pytest.mark.parametrize("name", ["fedadavr", "fedvarp", "scaffold", "fedadavr-plus"])
+def test_keeping_nothing_is_not_a_codec_to_choose(name: str) -> None:
+    """It would be a memory that remembers nothing."""
+    with pytest.raises(ValueError, match="unknown codec 'none'"):
+        algorithm(name, LAYOUT, codec="none")

@@ -56,7 +56,9 @@ def test_any_number_of_workers_gives_the_same_bits(name: str, mine: str, tmp_pat
     assert results[0] == results[1] == results[2]
 
 
-@pytest.mark.parametrize("name", ["fedadavr", "scaffold", "cluster-fedvarp", "fedyogi"])
+@pytest.mark.parametrize(
+    "name", ["fedadavr", "fedadavr-plus", "scaffold", "cluster-fedvarp", "fedyogi"]
+)
 @pytest.mark.parametrize("codec", [None, "int4"])
 def test_a_run_in_two_parts_is_the_same_run(
     name: str, codec: str | None, mine: str, tmp_path: Path

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fedadavr import kernels
 from fedadavr.memory import ClientMemory, Store
+from fedadavr.memory.codecs import codec as find_codec
 from fedadavr.memory.kinds import NO_CENTERS, NO_SKETCH, Assignment, Kinds
 from fedadavr.memory.memory import Page, Weights
 from fedadavr.memory.population import check_examples
@@ -246,6 +247,7 @@ class Algorithm(ABC):
         cohort, weights = self._gather(list(updates))
         if not len(cohort):
             log.warning("round %d has no updates: skipped, nothing changes", self.round + 1)
+            self.staleness = 0.0
             out = np.empty_like(w) if out is None else out
             out[...] = w
             return out
@@ -518,9 +520,12 @@ class Remembering(Algorithm):
     memory: ClientMemory = field(init=False, repr=False)
 
     def _build_memory(self) -> ClientMemory:
+        return self._memory(find_codec(self.codec).name)
+
+    def _memory(self, codec: str) -> ClientMemory:
         return ClientMemory(
             self.layout,
-            self.codec,
+            codec,
             weights=self._weights(),
             population=self._population(),
             store=self.store,

@@ -89,9 +89,9 @@ class FedAdaVRPlus(Adaptive, Remembering):
         return "examples"
 
     def _build_memory(self) -> ClientMemory:
-        if "own" not in self.memories:
-            self.codec = "none"  # of a client only its kind and its weight are kept
-        return super()._build_memory()
+        memory = super()._build_memory()  # which checks the codec
+        # Without own memory, only the kind and the weight of a client are kept.
+        return memory if "own" in self.memories else self._memory("none")
 
     def _alpha(self, memory: str) -> float:
         names = list(self.memories)
@@ -137,15 +137,21 @@ class FedAdaVRPlus(Adaptive, Remembering):
         for client in everyone:
             members.setdefault(self._kind_of().get(client, 0), []).append(client)
         oldest = sorted(range(len(self.kinds)), key=lambda k: (self.kinds.fed[k], k))  # type: ignore[union-attr]
-        chosen = [str(rng.choice(members[k + 1])) for k in oldest if members.get(k + 1)][
-            : size - max(1, int(size * (1 - FROM_KINDS) + 0.5))
-        ]
+        chosen: list[str] = []
+        wanted = size - max(1, int(size * (1 - FROM_KINDS) + 0.5))
+        lots = [list(rng.permutation(members[k + 1])) for k in oldest if members.get(k + 1)]
+        while len(chosen) < wanted and any(lots):  # one of each kind, and round again
+            for lot in lots:
+                if lot and len(chosen) < wanted:
+                    chosen.append(str(lot.pop()))
         taken = set(chosen)
         rest = [client for client in everyone if client not in taken]
         return chosen + [str(c) for c in rng.choice(rest, size - len(chosen), replace=False)]
 
     def _kind_of(self) -> dict[str, int]:
         """Each client's kind; read from the memory once, and again if others have changed it."""
+        for client in self.memory.gone:
+            self._known.pop(client, None)
         if len(self._known) != len(self.memory):
             self._known = {
                 client: record.kind
@@ -159,6 +165,8 @@ class FedAdaVRPlus(Adaptive, Remembering):
         names = ["g", *self.memories]
         chosen = [["g", *MEMORIES].index(name) for name in names]
         if self.sampler == "kinds" and cohort.kinds is not None:
+            for client in self.memory.gone:  # pruned in this round
+                self._known.pop(client, None)
             self._known |= dict(zip(cohort.clients, (cohort.kinds.of + 1).tolist(), strict=True))
         if len(cohort) > 1:
             self.learner.learn(products[np.ix_(chosen, chosen)])
@@ -193,5 +201,6 @@ class FedAdaVRPlus(Adaptive, Remembering):
                 f"{list(self.memories)}; nothing was changed"
             )
         super().load_state_dict(state)
+        self._known = {}
         self.learner.load_state_dict(trust)
         self.history = [list(row) for row in trust["history"]]

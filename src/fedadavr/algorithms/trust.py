@@ -63,6 +63,7 @@ def smallest_variance(products: Floats) -> Floats:
     [1.0]
     """
     inner, cross = products[1:, 1:].copy(), products[1:, 0]
+    np.fill_diagonal(inner, np.maximum(np.diag(inner), 0.0))  # below it is rounding
     count = len(cross)
     if not inner.any():
         return np.zeros(count)

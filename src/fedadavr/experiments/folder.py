@@ -113,7 +113,7 @@ class RunFolder:
         about: dict[str, Any] = {"state": strip(server.state_dict(), "state", arrays), **extra}
         if server.memory is not None:
             records = sorted(server.memory.records())
-            about["clients"] = [[client, r.weight, r.round] for client, r in records]
+            about["clients"] = [[c, r.weight, r.round, r.owner, r.kind] for c, r in records]
             size = int(server.memory.offsets[-1])
             arrays["records"] = np.stack([r.data for _, r in records]) if records else np.zeros(
                 (0, size), np.uint8)  # fmt: skip
@@ -135,8 +135,8 @@ class RunFolder:
         if server.memory is not None:
             codec, layout = server.memory.codec.name, server.layout.digest
             server.memory.store.commit({
-                client: Record(weight, round, data.copy(), codec, layout)
-                for (client, weight, round), data in zip(
+                client: Record(weight, round, data.copy(), codec, layout, owner, kind)
+                for (client, weight, round, owner, kind), data in zip(
                     about.pop("clients"), arrays["records"], strict=True)
             })  # fmt: skip
         return arrays["w"], about

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,7 @@ def view(array: Array) -> Values:
             _headers.clear()
         _headers[header] = dtype, shape
     dtype, shape = _headers[header]
-    count = int(np.prod(shape))
+    count = math.prod(shape)
     if len(data) != end + count * dtype.itemsize:
         raise BadArrays(f"has {len(data) - end} bytes where its header says {count} {dtype}")
     return np.frombuffer(data, dtype, count, end).reshape(shape)
@@ -135,9 +136,9 @@ class Model:
         averaged = {}
         for name in self.buffers:
             dtype = self.kinds[name].dtype
+            wide = np.complex128 if np.issubdtype(dtype, np.complexfloating) else np.float64
             total = sum(
-                share * np.asarray(b[name], np.float64)
-                for share, b in zip(shares, buffers, strict=True)
+                share * np.asarray(b[name], wide) for share, b in zip(shares, buffers, strict=True)
             )
             whole = not np.issubdtype(dtype, np.inexact)
             averaged[name] = np.asarray(np.rint(total) if whole else total, dtype)
@@ -149,6 +150,8 @@ def _named(name: str, array: Array) -> Values:
         return view(array)
     except BadArrays as error:
         raise BadArrays(f"the array {name!r} {error}") from None
+    except Exception as error:  # what else malformed bytes can do to NumPy's reader
+        raise BadArrays(f"the array {name!r} cannot be read: {type(error).__name__}") from None
 
 
 def _header(values: Values) -> bytes:

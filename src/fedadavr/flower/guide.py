@@ -49,6 +49,8 @@ class Guide:
             self._correction = {
                 name: torch.from_numpy(array.numpy()).to(self._parameters[name].device)
                 for name, array in sent.items()
+                if name
+                in self._parameters  # tied weights and buffers have no gradient of their own
             }
         self._hook = optimizer.register_step_pre_hook(self._before_step)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from logging import INFO, WARNING
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
 from flwr.common.logger import log
 from flwr.serverapp import Grid
 
@@ -40,12 +42,24 @@ class Identities:
         self.nodes: dict[str, int] = {}  # client -> node
         self.clients: dict[int, str] = {}  # node -> client
         self._refused: set[int] = set()
+        self._later: dict[int, tuple[float, float]] = {}  # when to ask again, and the last pause
         self._warned = False
 
-    def connected(self, grid: Grid, nodes: Iterable[int]) -> dict[str, int]:
-        """The clients behind these nodes; asks those that are new."""
+    def connected(self, grid: Grid, nodes: Iterable[int], least: int = 0) -> dict[str, int]:
+        """The clients behind these nodes; asks those that are new.
+
+        A node that did not answer is asked again after a pause, or at once where there are fewer
+        clients than `least`.
+        """
         nodes = list(nodes)
-        new = [node for node in nodes if node not in self.clients and node not in self._refused]
+        now, known = time.monotonic(), sum(node in self.clients for node in nodes)
+        new = [
+            node
+            for node in nodes
+            if node not in self.clients
+            and node not in self._refused
+            and (self._later.get(node, (0.0, 0.0))[0] <= now or known < least)
+        ]
         if new:
             self._ask(grid, new)
         return {self.clients[node]: node for node in nodes if node in self.clients}
@@ -60,14 +74,19 @@ class Identities:
         answers: dict[int, str | None] = {}
         for reply in replies:
             node = asked.get(reply.metadata.reply_to_message_id, reply.metadata.src_node_id)
+            if reply.has_error() and reply.error.code != ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
+                continue  # it is down, or busy: that says nothing of its app
             record = None if reply.has_error() else reply.content.get("identity")
             known = isinstance(record, ConfigRecord) and record.get(KEY)
             answers[node] = str(known) if known else None
         for node in sorted(answers):  # so that who comes first does not depend on the network
             self._bind(node, answers[node])
-        silent = len(nodes) - len(answers)
+        silent = [node for node in nodes if node not in answers]
+        for node in silent:  # dead ones are listed for a while: do not wait for them every round
+            _, pause = self._later.get(node, (0.0, self._patience / 2))
+            self._later[node] = (time.monotonic() + 2 * pause, 2 * pause)
         if silent:
-            log(WARNING, "%d nodes did not tell their client ids; they are asked again", silent)
+            log(WARNING, "%d nodes did not tell their client ids yet", len(silent))
 
     def _bind(self, node: int, client: str | None) -> None:
         if client is None:
@@ -79,7 +98,7 @@ class Identities:
                     "the memory survives a restart only where nodes have registered keys. Add "
                     "fedadavr.flower.answer_identity(app) and a client-id to each node's config",
                 )
-            client = str(node)
+            client = f"node:{node}"
         owner = self.nodes.get(client) or self._owner_of(client) or node
         if owner != node:
             log(

@@ -61,8 +61,6 @@ class Strategy(FlowerFedAvg):
 
     def __init__(
         self,
-        *,
-        algorithm: str | None = None,
         fraction_train: float = 1.0,
         fraction_evaluate: float = 1.0,
         min_train_nodes: int = 2,
@@ -73,13 +71,15 @@ class Strategy(FlowerFedAvg):
         configrecord_key: str = "config",
         train_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        *,
+        algorithm: str | None = None,
         store: str | None = None,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         seed: int = 42,
         buffers: Sequence[str] = (),
-        identity_timeout: float = 60.0,
+        identity_timeout: float = 120.0,
         **settings: Any,
     ) -> None:
         super().__init__(
@@ -104,7 +104,8 @@ class Strategy(FlowerFedAvg):
         self._offset = 0  # rounds that were done before this start
         self.asked: list[Message] = []
         self._joined: set[str] = set()
-        self._uncommitted = 0
+        self._barred: set[str] = set()
+        self._uncommitted = self._reached = 0
         self._record: ArrayRecord | None = None
         self.server: Algorithm | None = None
         self._identity_timeout = identity_timeout
@@ -137,7 +138,7 @@ class Strategy(FlowerFedAvg):
         See Flower's `Strategy.start`. A result's metrics are those of the rounds made now.
         """
         self._timeout = timeout
-        self.server, self._joined = None, set()
+        self.server, self._joined, self._uncommitted = None, set(), 0
         self.identities = Identities(self._owner_of, self._identity_timeout)
         self._prepare(initial_arrays)
         try:
@@ -155,9 +156,9 @@ class Strategy(FlowerFedAvg):
                 grid, arrays, num_rounds - done, timeout, train_config, evaluate_config,
                 evaluate if evaluate_fn else None,
             )  # fmt: skip
-            if self._uncommitted:
-                self._commit(num_rounds)
         finally:
+            if self._uncommitted:
+                self._try_commit(self._reached)
             self.close()
         if not len(result.arrays):
             result.arrays = arrays
@@ -198,11 +199,19 @@ class Strategy(FlowerFedAvg):
         return server
 
     def _check_kept(self, extra: dict[str, Any]) -> None:
-        there, mine = set(extra["buffers"]), set(self.model.buffers)
-        if there != mine:
+        if not {"buffers", "round", "seed"} <= extra.keys():
+            raise ValueError(
+                f"{self.store} was not written by a Flower strategy: use another store"
+            )
+        there, mine = extra["buffers"], self.model.buffers
+        if set(there) != set(mine):
             raise ValueError(
                 f"the store's model has the buffers {sorted(there)}, this one {sorted(mine)}"
             )
+        for name in mine:
+            kind = self.model.kinds[name]
+            if there[name].shape != kind.shape or there[name].dtype != kind.dtype:
+                raise ValueError(f"the buffer {name!r} is not what it is in the store's model")
         if extra["seed"] != self.seed:
             log(WARNING, "the rounds so far were sampled with seed %s, not %s", extra["seed"],
                 self.seed)  # fmt: skip
@@ -218,32 +227,43 @@ class Strategy(FlowerFedAvg):
         self.server.commit(self.w, round=round, buffers=self.buffer_values, seed=self.seed)
         self._uncommitted = 0
 
+    def _try_commit(self, round: int) -> None:
+        """Commit; if it fails, training goes on in RAM, and the next commit writes it all."""
+        try:
+            self._commit(round)
+        except StoreError as error:
+            log(ERROR, "round %d is not committed yet: %s", round, error)
+
     # --- who takes part ---
 
     def _owner_of(self, client: str) -> int:
         """The node that the store has bound a client's id to, 0 for none."""
         if not self.authenticated or self.server is None or self.server.memory is None:
             return 0
-        return self.server.memory.owner_of(self.server.record_of(client))
+        try:
+            return self.server.memory.owner_of(self.server.record_of(client))
+        except ValueError:
+            return 0  # it is in no cluster, and will be left out
 
     def _connected(self, grid: Grid) -> dict[str, int]:
         """The clients that are there, and their nodes; waits for enough of them, not for ever."""
         deadline, said = time.monotonic() + self._timeout, False
         while True:
-            nodes = list(grid.get_node_ids())
-            if len(nodes) >= self.min_available_nodes or time.monotonic() > deadline:
+            nodes = grid.get_node_ids()
+            clients = self.identities.connected(grid, nodes, self.min_available_nodes)
+            if len(clients) >= self.min_available_nodes or time.monotonic() > deadline:
                 break
             if not said:
-                log(INFO, "waiting for %d nodes, %d are connected", self.min_available_nodes,
-                    len(nodes))  # fmt: skip
+                log(INFO, "waiting for %d clients, %d are there", self.min_available_nodes,
+                    len(clients))  # fmt: skip
                 said = True
             time.sleep(min(POLL, self._timeout))
-        if not nodes:
-            raise TimeoutError(f"no node has connected within {self._timeout:.0f} s")
-        if len(nodes) < self.min_available_nodes:
-            log(WARNING, "only %d of %d nodes have connected within %.0f s: going on with them",
-                len(nodes), self.min_available_nodes, self._timeout)  # fmt: skip
-        return self.identities.connected(grid, nodes)
+        if not clients:
+            raise TimeoutError(f"no client has come within {self._timeout:.0f} s")
+        if len(clients) < self.min_available_nodes:
+            log(WARNING, "only %d of %d clients have come within %.0f s: going on with them",
+                len(clients), self.min_available_nodes, self._timeout)  # fmt: skip
+        return clients
 
     # --- training ---
 
@@ -258,8 +278,17 @@ class Strategy(FlowerFedAvg):
         if arrays is not self._record:
             self.w, self.buffer_values = self.model.flatten(arrays)
             self._record = arrays
-        clients = self._connected(grid)
-        self._join(clients)
+        try:
+            return self._configure(server, round, arrays, config, grid)
+        except StoreError as error:
+            log(ERROR, "round %d is lost: %s", round, error)
+            self.asked = []
+            return []
+
+    def _configure(
+        self, server: Algorithm, round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        clients = self._join(self._connected(grid))
         everyone = _in_order(clients)
         size = min(len(everyone), max(int(len(everyone) * self.fraction_train),
                                       self.min_train_nodes))  # fmt: skip
@@ -282,14 +311,21 @@ class Strategy(FlowerFedAvg):
             )  # fmt: skip
         return self.asked
 
-    def _join(self, clients: Iterable[str]) -> None:
-        """Count clients that are there in the population, also before they were seen."""
+    def _join(self, clients: dict[str, int]) -> dict[str, int]:
+        """Count clients that are there in the population; those that cannot be are left out."""
         assert self.server is not None
         memory = self.server.memory
-        for client in clients:
-            if memory is not None and client not in self._joined:
-                memory.join(self.server.record_of(client))
-                self._joined.add(client)
+        for client in [c for c in clients if c not in self._joined and c not in self._barred]:
+            try:
+                record = self.server.record_of(client)
+            except ValueError as error:
+                log(WARNING, "client %r cannot take part: %s", client, error)
+                self._barred.add(client)
+                continue
+            if memory is not None:
+                memory.join(record)
+            self._joined.add(client)
+        return {client: node for client, node in clients.items() if client in self._joined}
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -322,12 +358,9 @@ class Strategy(FlowerFedAvg):
         metrics = self._metrics([reply.content for reply in good.values()])
         metrics["rejected"], metrics["failed"] = rejected, failed
         metrics["staleness"] = server.staleness
-        self._uncommitted += 1
+        self._uncommitted, self._reached = self._uncommitted + 1, round
         if self._uncommitted >= self.commit_every:
-            try:
-                self._commit(round)
-            except StoreError as error:
-                log(ERROR, "round %d is not committed yet: %s", round, error)
+            self._try_commit(round)
         if server.round == before:
             return None, metrics
         self._record = None
@@ -354,9 +387,9 @@ class Strategy(FlowerFedAvg):
                 continue
             try:
                 good[client] = self._read(client, node, message.content)
-            except BadArrays as error:
+            except Exception as error:  # whatever a reply can be made to raise
                 rejected += 1
-                self._note_rejected(round, client, str(error))
+                self._note_rejected(round, client, str(error) or type(error).__name__)
         for node in waiting:
             failed += 1
             client = self.identities.clients.get(node, str(node))
@@ -374,7 +407,8 @@ class Strategy(FlowerFedAvg):
             if len(records) != 1:
                 raise BadArrays(f"it must hold one {what}, and holds {len(records)}")
         metrics = next(iter(content.metric_records.values()))
-        examples, steps = metrics.get(self.weighted_by_key), metrics.get(STEPS)
+        examples = _whole(metrics.get(self.weighted_by_key))
+        steps = _whole(metrics.get(STEPS)) if self.server.needs.steps else None
         if examples is None:
             raise BadArrays(f"its metrics lack {self.weighted_by_key!r}")
         if steps is None and self.server.needs.steps:
@@ -385,10 +419,8 @@ class Strategy(FlowerFedAvg):
         weights, buffers = self.model.split(next(iter(content.array_records.values())))
         if any(not np.isfinite(b).all() for b in buffers.values()):
             raise BadArrays("its buffers hold NaN or infinity")
-        if isinstance(examples, float) and examples.is_integer():
-            examples = int(examples)
         update = Update(
-            client, weights, examples, steps,  # type: ignore[arg-type]
+            client, weights, examples, steps,
             owner=node if self.authenticated else 0,
         )  # fmt: skip
         return Reply(update, buffers, content)
@@ -398,7 +430,7 @@ class Strategy(FlowerFedAvg):
         if not contents:
             return MetricRecord()
         try:
-            return self.train_metrics_aggr_fn(contents, self.weighted_by_key)
+            return self.train_metrics_aggr_fn(contents, self.weighted_by_key) or MetricRecord()
         except Exception as error:  # whatever a function of the user's raises
             log(WARNING, "the clients' metrics could not be averaged: %s", error)
             return MetricRecord()
@@ -446,6 +478,11 @@ class Strategy(FlowerFedAvg):
         except Exception as error:  # whatever a function of the user's raises
             log(WARNING, "the clients' evaluations could not be averaged: %s", error)
             return None
+
+
+def _whole(value: Any) -> Any:
+    """A whole number that came as a float, as a whole number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _in_order(clients: Iterable[str]) -> list[str]:

@@ -122,6 +122,8 @@ def show_kinds(view: Overview) -> None:
             table.add_row(str(row["kind"]), f"{row['share']:.3f}", str(row["fed"]), *near)
         Console().print(table)
     for name, values in view.trust.items():
+        if not values:
+            continue
         few = values[:: max(1, -(-len(values) // WIDTH))]
         line = "".join(" ▁▂▃▄▅▆▇█"[round(8 * value)] for value in few)
         print(f"trust in {name:<8} {line} {values[-1]:.2f} after {len(values)} rounds")
@@ -375,6 +377,8 @@ def convert(
 def copy(memory: ClientMemory, state: State, new: DurableStore, codec: str) -> None:
     """Put all records, then the state: until then the new store counts as unfinished."""
     layout, same = memory.layout, codec == memory.codec.name
+    if not same and not memory.codec.bits:
+        raise ValueError("this store keeps no updates of clients: there is no codec to change")
     twin = ClientMemory(layout, codec, weights=memory.weights)
     batch: dict[str, Record | None] = {}
     size = 0

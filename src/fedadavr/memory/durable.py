@@ -229,7 +229,7 @@ def strip(tree: Any, name: str, arrays: dict[str, Any]) -> Any:
 def fill(tree: Any, arrays: Mapping[str, Any]) -> Any:
     """The tree with its arrays put in again."""
     if isinstance(tree, dict):
-        if set(tree) == {"array"} and tree["array"] in arrays:
+        if set(tree) == {"array"} and isinstance(tree["array"], str) and tree["array"] in arrays:
             return arrays[tree["array"]]
         return {key: fill(value, arrays) for key, value in tree.items()}
     return tree

@@ -90,7 +90,8 @@ class Kinds:
             old = self.sketches[:known]
         sizes = np.sqrt([float(np.dot(c, c)) for c in old])
         opened: list[Any] = []
-        of = []
+        of: list[int] = []
+        moves: list[bool] = []
         for g in updates:
             size = np.sqrt(float(np.dot(g, g)))
             dots = np.array([float(np.dot(g, c)) for c in (*old, *opened)])
@@ -103,10 +104,11 @@ class Kinds:
                 best = known + len(opened)
                 opened.append(g.copy())
             of.append(best)
+            moves.append(size > 0)  # a reply of zeros is of some kind, but tells nothing of it
         kinds = np.array(of, np.int64)
-        number = np.bincount(kinds, minlength=known + len(opened))
+        number = np.bincount(kinds, moves, minlength=known + len(opened))
         keep = np.where(np.arange(len(number)) < known, (1 - self.rate) ** number, 0.0)
-        push = (1 - keep[kinds]) / number[kinds]
+        push = np.array(moves) * (1 - keep[kinds]) / np.maximum(number[kinds], 1)
         return Assignment(kinds, known, keep, push, sketches)
 
     def addresses(self, assignment: Assignment) -> Ints:

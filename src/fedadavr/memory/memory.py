@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedadavr import kernels
+from fedadavr.memory.codecs import NOTHING
 from fedadavr.memory.codecs import codec as find_codec
 from fedadavr.memory.population import Population, Undo
 from fedadavr.memory.ram import RamStore
@@ -81,7 +82,7 @@ class ClientMemory:
         prune_after: int | None = None,
     ) -> None:
         self.layout = layout
-        self.codec = find_codec(codec)
+        self.codec = NOTHING if codec == NOTHING.name else find_codec(codec)
         self.weights = weights
         self.population = Population(population)
         self.store: Store = RamStore() if store is None else store
@@ -94,6 +95,7 @@ class ClientMemory:
         self._recent: deque[list[str]] = deque()  # who was seen in the last rounds, if we prune
         self._staged: dict[str, Record | None] = {}
         self.dropped: set[str] = set()  # clients whose records could not be read
+        self.gone: set[str] = set()  # clients taken out since somebody last cleared this
         self.offsets = self.codec.offsets(layout)
         self._scales = self.codec.scale_count(layout)
 
@@ -211,6 +213,7 @@ class ClientMemory:
         self.population.recount(seen, size, len(lost))
         self._stage(dict.fromkeys(lost))
         self.dropped.update(lost)
+        self.gone.update(lost)
 
     # --- joining and leaving ---
 
@@ -244,6 +247,7 @@ class ClientMemory:
     def _subtract(self, client: str, record: Record) -> None:
         self.codec.accumulate(self.layout, record.data, -record.weight, self.total)
         self._count_kind(record.kind, -record.weight)
+        self.gone.add(client)
         self._stage({client: None})
         if self.population.seen == 1:  # it was the last
             self.total[:] = 0.0
@@ -357,6 +361,7 @@ class ClientMemory:
                 self.layout.digest, owner, page.kinds[k],
             )  # fmt: skip
         self._stage(records)
+        self.gone.clear()
         for client, record in page.expired.items():
             self._subtract(client, record)
             self.population.forget(client, record.weight)
