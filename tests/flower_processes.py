@@ -39,6 +39,7 @@ folder = ""
 
 SERVER = """
 import json
+import os
 import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.serverapp import ServerApp
@@ -56,8 +57,10 @@ def main(grid, context):
     first = ArrayRecord({"x": Array(np.zeros(5, np.float32))})
     result = strategy.start(grid, first, int(context.run_config["rounds"]), timeout=150)
     metrics = {k: dict(v) for k, v in result.train_metrics_clientapp.items()}
-    with open(f"{folder}/result.json", "w") as file:
-        json.dump({"metrics": metrics, "x": result.arrays["x"].numpy().tolist()}, file)
+    with open(f"{folder}/result.new", "w") as file:
+        refused = sorted(strategy.identities.refused)
+        json.dump({"metrics": metrics, "refused": refused}, file)
+    os.rename(f"{folder}/result.new", f"{folder}/result.json")
 """
 
 CLIENT = """
@@ -202,9 +205,6 @@ class Deployment:
         time.sleep(1)  # the ServerApp is reported as done
         kill(process)
         return json.loads(result.read_text())
-
-    def said(self) -> str:
-        return (self.folder / "run.log").read_text()
 
     def stop(self) -> None:
         for process in [*self.nodes.values(), self.superlink]:

@@ -17,23 +17,24 @@ plus=fedadavr-plus:server-lr=0.005
 five="42 43 44 45 46"; three="42 43 44"
 
 mnist lq1-plus lq-1 --seeds $five --algorithms $plus $plus,memories=centers $plus,memories=own
-mnist lq1-sampler lq-1 --seeds $five --algorithms $plus,sampler=kinds $plus,sampler=kinds,centers=15 $plus,sampler=kinds,centers=20
 for partition in lq-2 lq-3 dirichlet iid-noniid iid; do
   mnist "$partition" "$partition" --seeds $three --algorithms fedadavr:server-lr=0.005 $plus
 done
 mnist lq1-study lq-1 --seeds $three --algorithms $plus,centers=5 $plus,centers=20 $plus,center-rate=0.3 $plus,center-rate=0.7 \
   $plus,center-similarity=0.3 $plus,center-similarity=0.7 $plus,trust-decay=0.8 $plus,trust-decay=0.95 $plus,beta1=0.8 \
   fedadavr-plus:server-lr=0.01,beta1=0.8
-mnist lq1-fifty lq-1 --seeds $three --clients-per-round 50 --algorithms fedadavr-novr:server-lr=0.005
+mnist lq1-sampler lq-1 --seeds $five --algorithms $plus,sampler=kinds $plus,sampler=kinds,centers=20 \
+  $plus,sampler=kinds,center-similarity=0.7
 mnist lq1-fedavg lq-1 --seeds $five --algorithms fedavg:client-lr=0.001 fedavg:client-lr=0.01 fedavg:client-lr=0.1
-for partition in lq-1 lq-2 lq-3 dirichlet iid-noniid iid; do
-  fmnist "fmnist-$partition-42" "$partition" --seeds 42 --algorithms fedavg fedvarp fedadavr:server-lr=0.005 fedyogi:server-lr=0.01 $plus
-done
 settings=()
 for optimizer in adagrad adam adabelief yogi lamb; do
   for rate in 0.001 0.01 0.1; do settings+=("fedadavr:optimizer=$optimizer,server-lr=$rate"); done
 done
-mnist lq1-fedadavr lq-1 --seeds $five --algorithms "${settings[@]}"
+mnist lq1-fedadavr lq-1 --seeds $three --algorithms "${settings[@]}"
+mnist lq1-fifty lq-1 --seeds $three --clients-per-round 50 --algorithms fedadavr-novr:server-lr=0.005
+for partition in lq-1 lq-2 lq-3 dirichlet iid-noniid iid; do
+  fmnist "fmnist-$partition-42" "$partition" --seeds 42 --algorithms fedavg fedvarp fedadavr:server-lr=0.005 fedyogi:server-lr=0.01 $plus
+done
 for seed in 43 44; do
   for partition in lq-1 lq-2 lq-3 dirichlet iid-noniid iid; do
     fmnist "fmnist-$partition-$seed" "$partition" --seeds $seed --algorithms fedavg fedvarp fedadavr:server-lr=0.005 fedyogi:server-lr=0.01 $plus

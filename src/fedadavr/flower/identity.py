@@ -41,7 +41,7 @@ class Identities:
         self._owner_of, self._patience = owner_of, patience
         self.nodes: dict[str, int] = {}  # client -> node
         self.clients: dict[int, str] = {}  # node -> client
-        self._refused: set[int] = set()
+        self.refused: set[int] = set()  # nodes that claimed another's id
         self._later: dict[int, tuple[float, float]] = {}  # when to ask again, and the last pause
         self._warned = False
 
@@ -57,7 +57,7 @@ class Identities:
             node
             for node in nodes
             if node not in self.clients
-            and node not in self._refused
+            and node not in self.refused
             and (self._later.get(node, (0.0, 0.0))[0] <= now or known < least)
         ]
         if new:
@@ -106,6 +106,6 @@ class Identities:
                 "node %d claims to be client %r, which is node %d: it is refused",
                 node, client, owner,
             )  # fmt: skip
-            self._refused.add(node)
+            self.refused.add(node)
             return
         self.nodes[client], self.clients[node] = node, client
