@@ -17,6 +17,12 @@ COMMANDS = {
         "fedadavr.experiments.compare:main",
         "several algorithms and seeds, with error bars",
     ),
+    "sweep": (
+        "fedadavr.experiments.sweep_command:main",
+        "many settings, in parallel, each run once",
+    ),
+    "paper list": ("fedadavr.paper.commands:list_presets", "the paper's tables and figures"),
+    "paper run": ("fedadavr.paper.commands:run_preset", "run one of them, with error bars"),
     "data list": ("fedadavr.data.commands:list_datasets", "which data sets are at hand, and where"),
     "data show": ("fedadavr.data.commands:show", "draw who holds what"),
     "quadratic": (

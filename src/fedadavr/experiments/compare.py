@@ -7,9 +7,8 @@ import json as json_format
 import re
 import statistics
 import sys
-import traceback
-from collections import deque
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from fedadavr.algorithms import settings_of
 from fedadavr.experiments.command_line import Arguments, parse
-from fedadavr.experiments.experiment import ALGORITHM_SETTINGS, Experiment, flag
-from fedadavr.experiments.run import Machine, Result, run
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.pool import in_processes
+from fedadavr.experiments.run import Machine, Result, Row, run
 from fedadavr.loading import load_file
-from fedadavr.naming import unknown
-from fedadavr.processes import ProcessDied, Processes
 
 
 @dataclass(frozen=True)
@@ -69,34 +66,9 @@ class Contestant:
         return statistics.mean(known) if known else None
 
 
-OWN_SETTINGS = (*ALGORITHM_SETTINGS, "client_lr", "momentum")
-"""What may differ between the algorithms of one comparison."""
-
-
 def contestant(spec: str, base: Experiment, seeds: tuple[int, ...]) -> Contestant:
     """An algorithm as it is typed: a name, and after a colon settings of its own."""
-    name, _, rest = spec.partition(":")
-    kinds = {f.name: str(f.type).removesuffix(" | None") for f in fields(Experiment)}
-    own: dict[str, Any] = {}
-    for pair in filter(None, rest.split(",")):
-        key, equals, value = pair.partition("=")
-        setting = key.strip().replace("-", "_")
-        if setting not in OWN_SETTINGS or not equals:
-            known = [known.replace("_", "-") for known in OWN_SETTINGS]
-            raise ValueError(f"{spec}: {unknown('setting', key, known)}")
-        try:
-            own[setting] = {"int": int, "float": float}.get(kinds[setting], str)(value)
-        except ValueError:
-            raise ValueError(
-                f"{spec}: {key} must be of type {kinds[setting]}, got {value!r}"
-            ) from None
-    for setting in ALGORITHM_SETTINGS:
-        if getattr(base, setting) is not None and setting not in settings_of(name):
-            raise ValueError(
-                f"{flag(setting)} is typed for all algorithms, but {name} has no such setting: "
-                f"give it to those that have it, as NAME:{setting.replace('_', '-')}=..."
-            )
-    chosen = replace(base, algorithm=name, **own)
+    chosen = base.with_algorithm(spec)
     return Contestant(spec, [replace(chosen, seed=seed).resolved() for seed in seeds])
 
 
@@ -106,67 +78,28 @@ def compare(contestants: list[Contestant], machine: Machine, out: Path, console:
     A run that fails is noted with its reason; the others go on.
     """
     seeds = dict.fromkeys(e.seed for c in contestants for e in c.experiments)
-    waiting = deque(  # seed by seed, so that all algorithms can be seen early
-        (k, e) for seed in seeds for k, c in enumerate(contestants) for e in c.experiments
-        if e.seed == seed
-    )  # fmt: skip
+    waiting = [  # seed by seed, so that all algorithms can be seen early
+        (c, e) for seed in seeds for c in contestants for e in c.experiments if e.seed == seed
+    ]
     single = replace(machine, workers=1)
-    processes = Processes(min(machine.workers, len(waiting)), _work)
-    busy: dict[int, tuple[int, int]] = {}  # process -> contestant, seed
-
-    def give(process: int) -> None:
-        if waiting:
-            k, experiment = waiting.popleft()
-            place = out / folder_name(contestants[k].label, experiment.seed)
-            busy[process] = (k, experiment.seed)
-            processes.send(process, (experiment, single, place))
-
-    try:
-        for process in range(len(processes.lines)):
-            give(process)
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            while busy:
-                try:
-                    process, (kind, what) = processes.receive()
-                except ProcessDied as died:
-                    process, kind, what = died.number, "died", str(died)
-                k, seed = busy[process]
-                if kind == "row":
-                    contestants[k].rows.setdefault(seed, []).append(what)
-                else:
-                    del busy[process]
-                    if kind == "done":
-                        done = contestants[k].results | {seed: what}
-                        # Whoever is finished first: the figures stand in the order of the seeds.
-                        contestants[k].results = {s: done[s] for s in seeds if s in done}
-                    else:
-                        contestants[k].failures[seed] = what
-                    if kind != "died":
-                        give(process)
-                live.update(progress_table(contestants))
-        for k, experiment in waiting:
-            contestants[k].failures[experiment.seed] = "no worker process was left to run it"
-    finally:
-        processes.close()
+    tasks = [(e, single, out / folder_name(c.label, e.seed)) for c, e in waiting]
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        for number, kind, what in in_processes(_run, tasks, min(machine.workers, len(tasks))):
+            c, seed = waiting[number][0], waiting[number][1].seed
+            if kind == "row":
+                c.rows.setdefault(seed, []).append(what)
+            elif kind == "done":
+                done = c.results | {seed: what}
+                # Whoever is finished first: the figures stand in the order of the seeds.
+                c.results = {s: done[s] for s in seeds if s in done}
+            else:
+                c.failures[seed] = what
+            live.update(progress_table(contestants))
 
 
-def _work(line: Any) -> None:
-    """A process that does one run after the other."""
-
-    def tell(row: dict[str, Any]) -> None:
-        slim = {key: row[key] for key in ("round", "accuracy", "loss", "elapsed") if key in row}
-        line.send(("row", slim))
-
-    while True:
-        experiment, machine, out = line.recv()
-        try:
-            line.send(("done", run(experiment, machine, out, on_row=tell)))
-        except ValueError as error:
-            line.send(("refused", str(error)))
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            raise
-        except Exception:
-            line.send(("failed", traceback.format_exc()))
+def _run(task: tuple[Experiment, Machine, Path], tell: Callable[[Row], None]) -> Result:
+    """One run of a comparison."""
+    return run(*task, on_row=tell)
 
 
 def folder_name(label: str, seed: int) -> str:

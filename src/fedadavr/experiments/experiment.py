@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ ALGORITHM_SETTINGS = (
     "prune_after", "memories", "centers", "center_similarity", "center_rate", "trust",
     "trust_decay", "sampler",
 )  # fmt: skip
+
+OWN_SETTINGS = (*ALGORITHM_SETTINGS, "client_lr", "momentum")
+"""What may differ between the algorithms of one comparison."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,24 @@ class Experiment:
             raise ValueError(f"{flag('seed')} must not be negative, got {self.seed}")
         self.server(Layout({"probe": (1,)}))
 
+    def with_algorithm(self, spec: str) -> Experiment:
+        """With an algorithm as it is typed: a name, and after a colon settings of its own."""
+        name, _, rest = spec.partition(":")
+        own: dict[str, Any] = {}
+        for pair in filter(None, rest.split(",")):
+            key, equals, value = pair.partition("=")
+            if not equals:
+                raise ValueError(f"{spec}: give {key!r} a value, as {key}=...")
+            setting, typed = setting_of(key, value, spec, OWN_SETTINGS)
+            own[setting] = typed
+        for setting in ALGORITHM_SETTINGS:
+            if getattr(self, setting) is not None and setting not in settings_of(name):
+                raise ValueError(
+                    f"{flag(setting)} is typed for all algorithms, but {name} has no such setting: "
+                    f"give it to those that have it, as NAME:{setting.replace('_', '-')}=..."
+                )
+        return replace(self, algorithm=name, **own)
+
     def server(
         self,
         layout: Layout,
@@ -230,6 +251,21 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def setting_of(
+    key: str, text: str, where: str, among: Collection[str] | None = None
+) -> tuple[str, Any]:
+    """A field and its value from what was typed: server-lr and 0.005."""
+    kinds = {f.name: str(f.type).removesuffix(" | None") for f in fields(Experiment)}
+    name = key.strip().replace("-", "_")
+    if name not in (kinds if among is None else among):
+        known = [known.replace("_", "-") for known in (among or kinds)]
+        raise ValueError(f"{where}: {unknown('setting', key, known)}")
+    try:
+        return name, {"int": int, "float": float}.get(kinds[name], str)(text)
+    except ValueError:
+        raise ValueError(f"{where}: {key} must be of type {kinds[name]}, got {text!r}") from None
+
+
 def read_toml(path: Path, kind: type = Experiment) -> dict[str, Any]:
     """The settings in a TOML file, by field name; wrong names and types are refused."""
     try:
@@ -250,6 +286,8 @@ def read_toml(path: Path, kind: type = Experiment) -> dict[str, Any]:
 
 def _typed(value: Any, kind: str, where: str) -> Any:
     """A value of a TOML file as a field of that type."""
+    if kind == "tuple[str, ...]" and isinstance(value, dict):  # a grid: its values by field
+        return tuple(f"{key}={','.join(map(str, values))}" for key, values in value.items())
     if kind.startswith("tuple[") and isinstance(value, list):
         return tuple(_typed(one, kind[6:-6], where) for one in value)
     if kind == "float" and type(value) is int:

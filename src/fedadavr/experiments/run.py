@@ -96,9 +96,11 @@ def run(
     resume: bool = False,
     federation: Federation | None = None,
     on_row: Callable[[Row], None] | None = None,
+    keep_last: bool = True,
 ) -> Result:
     """Run an experiment into a folder; `resume` goes on from the checkpoint that is there.
 
+    Without `keep_last` nothing is kept of the model after the last round, only the figures.
     `on_row` is told every round's line as it is written. Ctrl-C ends the run after the round that
     is under way, with a checkpoint.
     """
@@ -116,7 +118,7 @@ def run(
         check_fit(module, federation, experiment)
         sizes = {str(k): len(part) for k, part in enumerate(federation.train_parts)}
         server = experiment.server(layout_of(module), sizes, store)
-        keeper = Keeper(folder, server, experiment, machine)
+        keeper = Keeper(folder, server, experiment, machine, keep_last)
         w, done, pending, rows = keeper.resume() if resume else keeper.start()
         recorder = Recorder(folder, rows, on_row, machine.tensorboard)
         assert experiment.local_epochs is not None
@@ -172,9 +174,15 @@ class Keeper:
     """Keeps the model and the server's state: in the run's checkpoint, or in its store."""
 
     def __init__(
-        self, folder: RunFolder, server: Algorithm, experiment: Experiment, machine: Machine
+        self,
+        folder: RunFolder,
+        server: Algorithm,
+        experiment: Experiment,
+        machine: Machine,
+        keep_last: bool = True,
     ) -> None:
         self.folder, self.server, self.experiment = folder, server, experiment
+        self._keep_last = keep_last
         self.address = machine.store and public(absolute(machine.store))
         if server.store is not None:
             self.every = machine.commit_every or 1
@@ -215,6 +223,8 @@ class Keeper:
 
     def due(self, round: int) -> bool:
         """Whether the state is kept after this round."""
+        if round == self.experiment.rounds:
+            return self._keep_last
         return bool(self.every) and round % self.every == 0
 
     def keep(self, w: Vector, round: int, pending: Row | None) -> None:
@@ -266,10 +276,10 @@ def _play(
         else:
             recorder.write(pending, None)
             pending = None
-        if last or keeper.due(engine.round):
+        if keeper.due(engine.round):
             keeper.keep(engine.w, engine.round, pending)
             saved = engine.round
-    if saved != engine.round:  # Ctrl-C
+    if saved != engine.round and stop.asked:
         keeper.keep(engine.w, engine.round, pending)
     if pending is not None:
         recorder.write(pending, engine.finish_evaluation())

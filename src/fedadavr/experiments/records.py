@@ -1,0 +1,176 @@
+"""Records: what is kept of a finished run, one line of JSON each, small enough to be committed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedadavr import __version__
+from fedadavr.experiments.experiment import Experiment, flag, read_toml
+
+RECORDS = "records.jsonl"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The settings of a run and what came of it."""
+
+    settings: dict[str, Any]
+    """The fields of its Experiment that are set."""
+    rounds: list[int] = field(default_factory=list)
+    """The rounds that were evaluated, in order."""
+    accuracy: list[float] = field(default_factory=list)
+    """The accuracy in percent at each of them."""
+    loss: list[float] = field(default_factory=list)
+    """The loss at each of them."""
+    final_accuracy: float | None = None
+    """The mean over the averaging window."""
+    final_loss: float | None = None
+    """The same of the loss."""
+    worst_decile: float | None = None
+    """The mean accuracy of the worst tenth of the evaluated clients, over the same window."""
+    seconds: float = 0.0
+    """How long it took, all in all."""
+    seconds_training: float = 0.0
+    """Of that, the clients' training."""
+    seconds_server: float = 0.0
+    """Of that, the server's steps."""
+    seconds_evaluating: float = 0.0
+    """Of that, the evaluations."""
+    memory_bytes: int = 0
+    """What the server remembered of the clients, in the end."""
+    failure: str | None = None
+    """Why it has no result: a sentence, for a run that diverged."""
+    version: str = __version__
+    """The version that ran it."""
+
+    @property
+    def id(self) -> str:
+        """The name of the run: a hash of its settings."""
+        return run_id(self.settings)
+
+    @property
+    def experiment(self) -> Experiment:
+        """The settings as they were given to the run."""
+        return Experiment(**self.settings)
+
+    def rounds_to(self, target: float) -> int | None:
+        """The first evaluated round that reaches an accuracy; None if none does."""
+        pairs = zip(self.rounds, self.accuracy, strict=True)
+        return next((round for round, accuracy in pairs if accuracy >= target), None)
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps({k: v for k, v in asdict(self).items() if v is not None})
+
+
+def given(experiment: Experiment) -> dict[str, Any]:
+    """The fields of an experiment that are set."""
+    return {name: value for name, value in asdict(experiment).items() if value is not None}
+
+
+def run_id(settings: dict[str, Any]) -> str:
+    """A hash of settings: runs with the same settings have the same name, wherever they are."""
+    known = {k: v for k, v in settings.items() if k != "load"}
+    if settings.get("load"):  # what counts is what is in the file, not where it lies
+        known["load"] = hashlib.sha256(Path(settings["load"]).read_bytes()).hexdigest()
+    canonical = json.dumps(known, sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def command(experiment: Experiment) -> str:
+    """What to type for one run: the fields that its data set's protocol would not fill so."""
+    usual = Experiment(dataset=experiment.dataset, load=experiment.load).resolved()
+    words = ["fedadavr", "run", "--dataset", experiment.dataset]
+    for f in fields(Experiment):
+        value = getattr(experiment, f.name)
+        if f.name != "dataset" and value is not None and value != getattr(usual, f.name):
+            words += [flag(f.name), f"{value:g}" if isinstance(value, float) else str(value)]
+    return shlex.join(words)
+
+
+def from_rows(experiment: Experiment, rows: Sequence[dict[str, Any]], memory: int = 0) -> Record:
+    """The record of a run from the lines of its rounds."""
+    evaluated = [row for row in rows if "loss" in row]
+    last = rows[-1]["round"] if rows else 0
+    window = [r for r in evaluated if r["round"] > last - (experiment.average_last or 1)]
+
+    def total(key: str) -> float:
+        return round(float(sum(row.get(key, 0.0) for row in rows)), 3)
+
+    def mean(values: Iterable[float], digits: int) -> float | None:
+        found = list(values)
+        return round(float(np.mean(found)), digits) if found else None
+
+    return Record(
+        given(experiment),
+        [row["round"] for row in evaluated],
+        [round(row["accuracy"], 3) for row in evaluated],
+        [float(f"{row['loss']:.5g}") for row in evaluated],
+        mean((row["accuracy"] for row in window), 4),
+        mean((row["loss"] for row in window), 5),
+        mean((worst_decile(row["client_accuracy"]) for row in window), 3),
+        round(rows[-1]["elapsed"], 3) if rows else 0.0,
+        total("seconds_training"), total("seconds_server"), total("seconds_evaluating"), memory,
+    )  # fmt: skip
+
+
+def worst_decile(accuracies: Sequence[float]) -> float:
+    """The mean of the worst tenth, rounded up to a whole client."""
+    number = -(-len(accuracies) // 10)
+    return float(np.mean(np.sort(np.asarray(accuracies))[:number])) if number else float("nan")
+
+
+def read(paths: Sequence[Path]) -> list[Record]:
+    """The records in files and folders: of a sweep, a comparison, or a single run.
+
+    A run that is there twice, by its settings, counts once: the one that was named last.
+    """
+    found: dict[str, Record] = {}
+    for path in paths:
+        before = len(found)
+        for record in _records(path):
+            found.pop(record.id, None)
+            found[record.id] = record
+        if len(found) == before and not any(True for _ in _records(path)):
+            raise ValueError(f"{path} holds no finished run: name a run's folder, a comparison's, "
+                             f"a sweep's, or a {RECORDS}")  # fmt: skip
+    return list(found.values())
+
+
+def _records(path: Path) -> Iterable[Record]:
+    if not path.exists():
+        raise ValueError(f"there is no {path}")
+    if path.is_file():
+        yield from read_lines(path)
+        return
+    for file in sorted(path.rglob(RECORDS)):
+        yield from read_lines(file)
+    for file in sorted(path.rglob("metrics.jsonl")):
+        if "unfinished" in file.parts:
+            continue
+        experiment = Experiment(**read_toml(file.parent / "config.toml"))
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        yield from_rows(experiment, rows)
+
+
+def read_lines(path: Path) -> list[Record]:
+    """The records in a file; a last line that was cut off by a crash is passed over."""
+    lines = path.read_text().split("\n")
+    records = []
+    for number, line in enumerate(lines, 1):
+        try:
+            if line:
+                records.append(Record(**json.loads(line)))
+        except (json.JSONDecodeError, TypeError):
+            if number == len(lines):  # it has no line break: it was being written
+                break
+            raise ValueError(f"{path}, line {number}, is not a run's record") from None
+    return records

@@ -1,0 +1,90 @@
+"""A search instead of a grid: Optuna proposes settings, and learns from what came of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fedadavr.experiments.experiment import Experiment, setting_of
+from fedadavr.experiments.records import Record, given, run_id
+from fedadavr.experiments.run import Machine
+from fedadavr.experiments.sweep import Progress, sweep
+
+
+def search(
+    base: Experiment,
+    axes: tuple[str, ...],
+    trials: int,
+    machine: Machine,
+    out: Path,
+    console: Console,
+    on: str,
+    on_record: Callable[[Record], None],
+) -> Progress:
+    """Try so many points; a point's worth is its accuracy, the mean over the seeds.
+
+    A run that diverged is worth nothing. With one worker the points are the same every time, so a
+    search that was stopped finds its finished runs again; with several, they depend on which run
+    ends first.
+    """
+    import optuna
+    from optuna.distributions import (
+        BaseDistribution,
+        CategoricalDistribution,
+        FloatDistribution,
+        IntDistribution,
+    )
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    space: dict[str, BaseDistribution] = {}
+    seeds: list[int] = [base.seed]
+    for text in axes:
+        key, equals, values = text.partition("=")
+        if not equals or not values:
+            raise ValueError(f"--grid {text}: type a field and its values, or a range LOW..HIGH")
+        where = f"--grid {text}"
+        if ".." in values:
+            low, high = (setting_of(key, end, where) for end in values.split("..", 1))
+            name, ends = low[0], (low[1], high[1])
+            if isinstance(ends[0], str) or not 0 < ends[0] < ends[1]:
+                raise ValueError(f"{where}: a range goes from a positive number to a larger one")
+            kind = IntDistribution if isinstance(ends[0], int) else FloatDistribution
+            space[name] = kind(*ends, log=True)
+        else:
+            pairs = [setting_of(key, value, where) for value in values.split(",")]
+            if pairs[0][0] == "seed":
+                seeds = [value for _, value in pairs]
+            else:
+                space[pairs[0][0]] = CategoricalDistribution([value for _, value in pairs])
+    if not space:
+        raise ValueError("--search needs a --grid with something to search besides the seed")
+    study = optuna.create_study(
+        direction="maximize", sampler=optuna.samplers.TPESampler(seed=base.seed)
+    )
+    waiting: dict[str, tuple[Any, list[float]]] = {}  # by run: its trial, and the seeds' figures
+
+    def propose() -> Iterator[Experiment]:
+        for _ in range(trials):
+            trial = study.ask(space)
+            figures: list[float] = []
+            point = [replace(base, seed=seed, **trial.params).resolved() for seed in seeds]
+            for experiment in point:
+                waiting[run_id(given(experiment))] = (trial, figures)
+            yield from point
+
+    def learn(record: Record) -> None:
+        trial, figures = waiting[record.id]
+        figures.append(record.final_accuracy or 0.0)
+        on_record(record)
+        if len(figures) == len(seeds):
+            study.tell(trial, statistics.mean(figures))
+
+    replace(base, seed=seeds[0]).resolved()  # what is wrong with the rest is said before any work
+    return sweep(
+        propose(), machine, out, console, total=trials * len(seeds), on=on, on_record=learn
+    )

@@ -1,0 +1,242 @@
+"""A sweep: many runs, each done once, each kept when it is finished, and never lost after that."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.folder import CHECKPOINT, RunFolder
+from fedadavr.experiments.pool import in_processes, on_ray
+from fedadavr.experiments.records import RECORDS, Record, from_rows, given, read_lines, run_id
+from fedadavr.experiments.run import Machine, Row, run
+from fedadavr.simulation import Diverged
+
+BACKENDS = {"processes": in_processes, "ray": on_ray}
+UNFINISHED = "unfinished"
+
+
+@dataclass
+class Progress:
+    """How a sweep is getting on."""
+
+    total: int
+    kept: int = 0
+    finished: list[Record] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    running: dict[int, tuple[Experiment, Row]] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+    def left(self) -> str:
+        """How long it will take yet, by the rounds done so far."""
+        rounds = sum(record.experiment.rounds or 0 for record in self.finished)
+        rounds += sum(row["round"] for _, row in self.running.values())
+        done = self.kept + len(self.finished) + len(self.failures)
+        if not rounds or not self.finished:
+            return "?"
+        a_run = rounds / (len(self.finished) + len(self.failures) + len(self.running) / 2)
+        to_do = (self.total - done) * a_run
+        minutes = (time.monotonic() - self.began) / rounds * to_do / 60
+        return f"{minutes:.0f} min" if minutes >= 2 else f"{60 * minutes:.0f} s"
+
+    def picture(self) -> Group:
+        """A bar, and a line for each run under way."""
+        done = self.kept + len(self.finished) + len(self.failures)
+        head = Table.grid(padding=(0, 1))
+        head.add_row(
+            f"{done} of {self.total} runs", ProgressBar(self.total, done, width=30),
+            f"{self.kept} were there, {len(self.failures)} failed, {self.left()} left",
+        )  # fmt: skip
+        table = Table.grid(padding=(0, 2))
+        for experiment, row in self.running.values():
+            accuracy = f"{row['accuracy']:.1f} %" if "accuracy" in row else ""
+            table.add_row("", label(experiment), f"{row['round']}/{experiment.rounds}", accuracy)
+        return Group(head, table)
+
+
+def label(experiment: Experiment) -> str:
+    """A run in a few words."""
+    e = experiment
+    own = [str(x) for x in (e.optimizer, e.server_lr, e.codec, f"client-lr {e.client_lr:g}") if x]
+    return f"{e.dataset} {e.partition} {e.algorithm} {' '.join(own)} seed {e.seed}"
+
+
+def sweep(
+    experiments: Iterable[Experiment],
+    machine: Machine,
+    out: Path,
+    console: Console,
+    *,
+    total: int | None = None,
+    on: str = "processes",
+    known: Iterable[Path] = (),
+    on_record: Callable[[Record], None] | None = None,
+) -> Progress:
+    """Do the runs that are not recorded yet, and record each as it is finished.
+
+    Records go into `out`, a line each. What else is in `known` files is not done again either. A
+    run that was cut short goes on from its last checkpoint. `experiments` may be made up as they
+    are asked for.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with _alone(out):
+        done = {record.id: record for path in known for record in read_lines(path)}
+        done |= {record.id: record for record in read_lines_of(out)}
+        if total is None:
+            experiments = list(experiments)
+            total = len(experiments)
+        progress = Progress(total)
+        tasks: list[Experiment] = []
+
+        def to_do() -> Iterator[tuple[Experiment, Machine, Path | None]]:
+            asked = set()
+            for experiment in experiments:
+                name = run_id(given(experiment))
+                if name in done or name in asked:
+                    progress.kept += 1
+                    if name in done and on_record is not None:
+                        on_record(done[name])
+                    continue
+                asked.add(name)
+                tasks.append(experiment)
+                place = None if on == "ray" else out / UNFINISHED / name
+                yield experiment, replace(machine, workers=1), place
+
+        with Live(console=console, refresh_per_second=2, transient=True) as live:
+            for number, kind, what in BACKENDS[on](record_run, to_do(), machine.workers):
+                experiment = tasks[number]
+                if kind == "row":
+                    progress.running[number] = (experiment, what)
+                else:
+                    progress.running.pop(number, None)
+                    if kind == "done":
+                        keep(what, out)
+                        progress.finished.append(what)
+                        if on_record is not None:
+                            on_record(what)
+                        if not console.is_terminal:
+                            say = what.failure or f"{what.final_accuracy:.1f} %"
+                            count = progress.kept + len(progress.finished)
+                            console.print(f"{count}/{progress.total} {label(experiment)}: {say}",
+                                          soft_wrap=True)  # fmt: skip
+                    else:
+                        progress.failures.append(f"{label(experiment)}: {what}")
+                live.update(progress.picture())
+        if (out / UNFINISHED).is_dir() and not any((out / UNFINISHED).iterdir()):
+            (out / UNFINISHED).rmdir()
+    return progress
+
+
+def record_run(
+    task: tuple[Experiment, Machine, Path | None], tell: Callable[[Row], None]
+) -> Record:
+    """One run of a sweep, in its own process; one that diverges has a record, too."""
+    experiment, machine, folder = task
+    if folder is None:  # on another machine
+        with tempfile.TemporaryDirectory() as place:
+            return record_run((experiment, machine, Path(place) / "run"), tell)
+    resume = (folder / CHECKPOINT).exists()
+    if not resume:
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        result = run(experiment, machine, folder, resume=resume, on_row=tell, keep_last=False)
+    except Diverged as error:
+        rows = RunFolder(folder).rows()
+        lost = from_rows(experiment, rows)
+        return replace(lost, final_accuracy=None, final_loss=None, worst_decile=None,
+                       failure=str(error))  # fmt: skip
+    return from_rows(experiment, RunFolder(folder).rows(), result.memory_bytes)
+
+
+def keep(record: Record, out: Path) -> None:
+    """Add a record to the file, whole and safe on the disk; then its folder is not needed."""
+    with (out / RECORDS).open("ab") as file:
+        file.write(record.to_json().encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    shutil.rmtree(out / UNFINISHED / record.id, ignore_errors=True)
+
+
+def read_lines_of(out: Path) -> list[Record]:
+    """The records of a sweep's folder; the rest of a line that a crash cut short is removed."""
+    path = out / RECORDS
+    if not path.is_file():
+        return []
+    records = read_lines(path)
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        with path.open("r+b") as file:
+            file.truncate(data.rfind(b"\n") + 1)
+    return records
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Hold a sweep's folder, so that no other sweep writes into it at the same time."""
+    with (out / RECORDS).open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(
+                f"another sweep is writing into {out}: wait for it, or choose another --out"
+            ) from None
+        yield
+
+
+def by_seed(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Runs that differ in their seed only, together."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        rest = {k: v for k, v in record.settings.items() if k != "seed"}
+        groups.setdefault(run_id(rest), []).append(record)
+    return groups
+
+
+def results_table(records: list[Record], most: int = 40) -> Table:
+    """The fields that vary, and the accuracy over the seeds; the best first."""
+    groups = list(by_seed(records).values())
+    names = dict.fromkeys(name for record in records for name in record.settings)
+    varying = [
+        name for name in names
+        if name != "seed" and len({str(r.settings.get(name)) for r in records}) > 1
+    ]  # fmt: skip
+    lines: list[tuple[float, list[str]]] = []
+    for group in groups:
+        found = [r.final_accuracy for r in group if r.final_accuracy is not None]
+        mean = statistics.mean(found) if found else -1.0
+        text = f"{mean:.1f}" if found else ""
+        text += f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
+        lost = len(group) - len(found)
+        text += f" ({lost} diverged)" if lost else ""
+        cells = [_cell(group[0].settings.get(name)) for name in varying]
+        lines.append((mean, [*cells, text, str(len(group))]))
+    lines.sort(key=lambda line: -line[0])
+    title = f"the best {most} of {len(lines)}" if len(lines) > most else None
+    table = Table(title=title, title_justify="left")
+    for name in varying:
+        table.add_column(name.replace("_", "-"))
+    table.add_column("accuracy %", justify="right")
+    table.add_column("seeds", justify="right")
+    for mean, cells in lines[:most]:
+        table.add_row(*cells, style="bold" if mean == lines[0][0] else "")
+    return table
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,123 @@
+"""`fedadavr sweep`: a grid over any settings, or a search, from the command line or a TOML file."""
+
+from __future__ import annotations
+
+import itertools
+import json as json_format
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fedadavr.experiments.command_line import Arguments, parse
+from fedadavr.experiments.experiment import Experiment, flag, setting_of
+from fedadavr.experiments.records import RECORDS, Record
+from fedadavr.experiments.sweep import BACKENDS, Progress, results_table, sweep
+from fedadavr.loading import load_file
+from fedadavr.naming import unknown
+
+
+@dataclass(frozen=True)
+class SweepArguments(Arguments):
+    """Do many runs, each once, in parallel processes; a sweep that was stopped goes on."""
+
+    grid: tuple[str, ...] = ()
+    """Fields and their values: server-lr=0.001,0.01 seed=42,43; in TOML a table [grid]."""
+    algorithms: tuple[str, ...] = ()
+    """Several algorithms with settings of their own: fedavg fedadavr:optimizer=yogi."""
+    on: str = "processes"
+    """processes: of this machine; ray: on a Ray cluster (RAY_ADDRESS, or one started here)."""
+    search: str | None = None
+    """optuna: search instead of trying all; a range is typed server-lr=0.0001..0.1."""
+    trials: int = 20
+    """How many points a search tries."""
+
+
+def main(argv: list[str], prog: str) -> None:
+    """Sweep from the command line."""
+    options = parse(SweepArguments, argv, prog, checkpoint_every=50)
+    if options.on not in BACKENDS:
+        raise ValueError(unknown("--on", options.on, BACKENDS))
+    if options.search not in (None, "optuna"):
+        raise ValueError(unknown("--search", options.search, ["optuna"]))
+    if options.trials < 1:
+        raise ValueError(f"--trials must be at least 1, got {options.trials}")
+    options.machine.check()
+    if options.store is not None:
+        raise ValueError("a sweep makes many runs, and each needs a store of its own: use run")
+    if options.load:
+        load_file(options.load)
+    if options.algorithms and options.algorithm != Experiment().algorithm:
+        raise ValueError("give --algorithm or --algorithms, not both")
+    out = options.out or Path("runs") / "sweep"
+    console = Console(stderr=True)
+    records: list[Record] = []
+    if options.search:
+        from fedadavr.experiments.search import search
+
+        if options.algorithms:
+            raise ValueError("a search is over one --algorithm, not several --algorithms")
+        progress = search(
+            options.experiment, options.grid, options.trials, options.machine, out, console,
+            options.on, records.append,
+        )  # fmt: skip
+    else:
+        experiments = grid(options.experiment, options.grid, options.algorithms)
+        progress = sweep(
+            experiments, options.machine, out, console, on=options.on, on_record=records.append
+        )
+    finish(progress, records, out, options.json)
+
+
+def finish(progress: Progress, records: list[Record], out: Path, json: bool) -> None:
+    """Show what came of it; a run that failed makes the program fail, after the others."""
+    if json:
+        print(json_format.dumps({
+            "runs": len(records), "new": len(progress.finished), "kept": progress.kept,
+            "failed": len(progress.failures), "out": str(out),
+        }))  # fmt: skip
+    elif records:
+        Console().print(results_table(records))
+        print(f"{len(progress.finished)} new runs, {progress.kept} were there: {out / RECORDS}")
+    for failure in progress.failures:
+        print(f"fedadavr: {failure}", file=sys.stderr)
+    if progress.failures:
+        raise SystemExit(1)
+
+
+def grid(
+    base: Experiment, axes: tuple[str, ...], algorithms: tuple[str, ...] = ()
+) -> list[Experiment]:
+    """Every combination of the values, checked before any work; seeds change slowest."""
+    fields = [axis(text, base) for text in axes]
+    names = [name for name, _ in fields]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--grid names a field twice: {' '.join(axes)}")
+    if "algorithm" in names and algorithms:
+        raise ValueError("give the algorithms in --grid or in --algorithms, not in both")
+    fields.sort(key=lambda pair: pair[0] != "seed")
+    points = itertools.product(*(values for _, values in fields))
+    settings = [dict(zip([name for name, _ in fields], point, strict=True)) for point in points]
+    experiments = []
+    for point in settings:
+        for spec in algorithms or (None,):
+            chosen = base if spec is None else base.with_algorithm(spec)
+            experiments.append(replace(chosen, **point).resolved())
+    return experiments
+
+
+def axis(text: str, base: Experiment) -> tuple[str, list[Any]]:
+    """One axis of a grid: the field, and its values."""
+    key, equals, values = text.partition("=")
+    if not equals or not values:
+        raise ValueError(f"--grid {text}: type a field and its values, as server-lr=0.001,0.01")
+    pairs = [setting_of(key, value, f"--grid {text}") for value in values.split(",")]
+    found = [value for _, value in pairs]
+    name = pairs[0][0]
+    if len(set(found)) < len(found):
+        raise ValueError(f"--grid {text} names a value twice")
+    if name == "load":
+        raise ValueError(f"--grid {text}: {flag(name)} is the same for all runs")
+    return name, found

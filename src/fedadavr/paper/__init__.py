@@ -1,0 +1,1 @@
+"""What the paper printed, and how our runs compare with it."""

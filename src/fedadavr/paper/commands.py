@@ -1,0 +1,137 @@
+"""`fedadavr paper list | run`: the paper's tables and figures, on one's own machine."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from fedadavr.experiments.experiment import Experiment, setting_of
+from fedadavr.experiments.records import RECORDS, Record, read_lines
+from fedadavr.experiments.run import Machine
+from fedadavr.experiments.sweep import BACKENDS, sweep
+from fedadavr.experiments.sweep_command import finish
+from fedadavr.naming import find, unknown
+from fedadavr.paper.presets import PRESETS, RATE, SEEDS
+
+RESULTS = Path("results") / "paper"
+
+
+def list_presets(seeds: int = 3, workers: int = 2, json: bool = False) -> None:
+    """The tables and figures that can be run, what to expect, and how long that takes here.
+
+    Args:
+        seeds: With so many seeds.
+        workers: With so many processes.
+        json: As one line of JSON.
+    """
+    if seeds < 1 or workers < 1:
+        raise ValueError("--seeds and --workers must be at least 1")
+    if json:
+        print(json_format.dumps([
+            {"name": p.name, "shows": p.shows, "expect": p.expect,
+             "minutes": p.minutes(seeds, workers)} for p in PRESETS.values()
+        ]))  # fmt: skip
+        return
+    table = Table(title=f"the paper, {seeds} seeds, {workers} processes", title_justify="left")
+    for column in ("name", "what it shows", "what one should get", "takes"):
+        table.add_column(column, justify="right" if column == "takes" else "left")
+    for preset in PRESETS.values():
+        table.add_row(
+            preset.name, preset.shows, preset.expect, _duration(preset.minutes(seeds, workers))
+        )
+    Console().print(table)
+    print("memory and complexity need no run: fedadavr paper report shows them")
+
+
+def _duration(minutes: float) -> str:
+    if minutes < 90:
+        return f"{minutes:.0f} min"
+    return f"{minutes / 60:.0f} h" if minutes < 72 * 60 else f"{minutes / 1440:.0f} days"
+
+
+def run_preset(
+    name: Annotated[str, tyro.conf.Positional],
+    /,
+    seeds: tuple[int, ...] = SEEDS,
+    only: tuple[str, ...] = (),
+    client_lrs: tuple[float, ...] = (RATE,),
+    workers: int = 2,
+    out: Path = RESULTS,
+    on: str = "processes",
+    checkpoint_every: int = 50,
+    json: bool = False,
+) -> None:
+    """Run a table or figure of the paper; what is recorded already is not run again.
+
+    Args:
+        name: Which: `fedadavr paper list` tells.
+        seeds: One run each of every cell; rates are chosen on seed 41.
+        only: Only cells with these settings: partition=lq-1,lq-2 algorithm=fedadavr.
+        client_lrs: Where the client's rate is not searched: the paper has 0.001 0.01 0.1.
+        workers: Processes, one run at a time each.
+        out: Where records go, in a folder of the preset's name.
+        on: processes, or ray for a cluster.
+        checkpoint_every: A run that is cut short goes on from the last such round.
+        json: End with one line of JSON on stdout.
+    """
+    preset = find("preset", name, PRESETS)
+    if on not in BACKENDS:
+        raise ValueError(unknown("--on", on, BACKENDS))
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError("--seeds needs at least one, and none twice")
+    if 41 in seeds:
+        raise ValueError("--seeds: rates are chosen on seed 41, so it cannot be reported")
+    machine = Machine(workers=workers, checkpoint_every=checkpoint_every)
+    machine.check()
+    wanted = filters(only)
+    place = out / name
+    console = Console(stderr=True)
+    choices = [e for e in preset.choices() if _is_wanted(e, wanted)]
+    records: list[Record] = []
+    if choices:
+        chosen = sweep(choices, machine, place, console, on=on, known=_others(out, name))
+        if chosen.failures:
+            finish(chosen, [], place, json)
+    cells = [e for e in preset.experiments(recorded(out), seeds) if _is_wanted(e, wanted)]
+    cells = list(dict.fromkeys(
+        replace(e, client_lr=rate) if e.client_lr == RATE else e
+        for rate in client_lrs for e in cells
+    ))  # fmt: skip
+    if not cells:
+        raise ValueError(f"--only {' '.join(only)}: {name} has no such cell")
+    progress = sweep(cells, machine, place, console, on=on, known=_others(out, name),
+                     on_record=records.append)  # fmt: skip
+    finish(progress, records, place, json)
+
+
+def filters(words: Sequence[str]) -> dict[str, list[object]]:
+    """Fields and the values they may have, from words like partition=lq-1,lq-2."""
+    wanted = {}
+    for word in words:
+        key, equals, values = word.partition("=")
+        if not equals:
+            raise ValueError(f"--only {word}: type a field and its values, as partition=lq-1")
+        pairs = [setting_of(key, value, f"--only {word}") for value in values.split(",")]
+        wanted[pairs[0][0]] = [value for _, value in pairs]
+    return wanted
+
+
+def _is_wanted(experiment: Experiment, wanted: dict[str, list[object]]) -> bool:
+    return all(getattr(experiment, name) in values for name, values in wanted.items())
+
+
+def recorded(out: Path) -> list[Record]:
+    """All runs that are recorded, of all presets."""
+    return [record for path in sorted(out.glob(f"*/{RECORDS}")) for record in read_lines(path)]
+
+
+def _others(out: Path, name: str) -> list[Path]:
+    """The records of other presets: a run that they share is done once."""
+    return [path for path in sorted(out.glob(f"*/{RECORDS}")) if path.parent.name != name]

@@ -1,0 +1,286 @@
+"""Every table and figure of the paper that can be run, as lists of experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.records import Record, given, run_id
+from fedadavr.paper import numbers
+
+RATES = (0.001, 0.01, 0.1)
+"""The client rates that the paper searched."""
+RATE = 0.01
+"""The one that we run where there is no search."""
+TUNING_SEED = 41
+"""Rates are chosen on this seed, which no reported figure uses."""
+SEEDS = (42, 43, 44)
+"""One run each; the paper has the first only."""
+BASELINES = (
+    "fedavg", "fedprox", "scaffold", "fednova", "fedadagrad", "fedadam", "fedyogi", "mifa",
+    "fedvarp",
+)  # fmt: skip
+FEDOPT = ("fedadagrad", "fedadam", "fedyogi")
+TUNED = (0.003, 0.01, 0.03)
+"""Server rates that the tuned FedOpt algorithms choose from."""
+
+SECONDS = {  # a round's training, an evaluation: one process of the machine this was written on
+    "mnist": (0.10, 0.18), "fmnist": (0.28, 0.18), "cifar10": (72.0, 48.0),
+    "shakespeare": (90.0, 60.0),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """An algorithm of a table, with its settings; of several candidates one is chosen."""
+
+    label: str
+    candidates: tuple[dict[str, Any], ...]
+
+    @staticmethod
+    def of(label: str, **settings: Any) -> Row:
+        """A row without a choice."""
+        return Row(label, (settings,))
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A table or figure: what is run for it, and what the paper says comes out."""
+
+    name: str
+    shows: str
+    """Which table or figure it is."""
+    expect: str
+    """What one should get, by the paper."""
+    dataset: str
+    partitions: tuple[str, ...]
+    rows: Callable[[str], list[Row]]
+    """The rows for a partition."""
+    common: tuple[tuple[str, Any], ...] = ()
+    """Settings of all its runs that differ from the paper's protocol."""
+    targets: tuple[int, ...] = ()
+    """Accuracies in percent whose first rounds it tells, on its hardest partition."""
+
+    def base(self, partition: str) -> Experiment:
+        """The paper's protocol; evaluated in the averaging window and every fifth round."""
+        setup = numbers.setup(self.dataset)
+        rounds, window = numbers.rounds(self.dataset, partition)
+        protocol: dict[str, Any] = {
+            "dataset": self.dataset, "partition": partition, "clients": setup.clients,
+            "clients_per_round": setup.clients_per_round, "model": setup.model,
+            "rounds": rounds, "average_last": window, "local_epochs": setup.local_epochs,
+            "batch_size": setup.batch_size, "momentum": setup.momentum,
+            "evaluate_clients": setup.evaluate_clients, "evaluate_every": 5, "client_lr": RATE,
+        }  # fmt: skip
+        return Experiment(**(protocol | dict(self.common)))
+
+    def choices(self) -> list[Experiment]:
+        """What is run first, on the tuning seed, evaluated in the window only."""
+        return [
+            self._tuning(partition, candidate)
+            for partition in self.partitions
+            for row in self.rows(partition)
+            if len(row.candidates) > 1
+            for candidate in row.candidates
+        ]
+
+    def _tuning(self, partition: str, candidate: dict[str, Any]) -> Experiment:
+        base = self.base(partition)
+        return replace(
+            base, **candidate, seed=TUNING_SEED, evaluate_every=base.rounds or 1
+        ).resolved()
+
+    def experiments(
+        self, records: Iterable[Record], seeds: tuple[int, ...] = SEEDS
+    ) -> list[Experiment]:
+        """What is reported, seed by seed; `records` have the runs that choices are made by."""
+        cells = self.cells(records)
+        return [
+            replace(experiment, seed=seed).resolved()
+            for seed in seeds
+            for row in cells.values()
+            for experiment in row.values()
+            if experiment is not None
+        ]
+
+    def cells(self, records: Iterable[Record]) -> dict[str, dict[str, Experiment | None]]:
+        """The settings of every cell, by label and partition; None where no choice can be made."""
+        known = {record.id: record for record in records}
+        table: dict[str, dict[str, Experiment | None]] = {}
+        for partition in self.partitions:
+            for row in self.rows(partition):
+                chosen = self._choose(partition, row, known)
+                table.setdefault(row.label, {})[partition] = (
+                    None if chosen is None else replace(self.base(partition), **chosen)
+                )
+        return table
+
+    def _choose(self, partition: str, row: Row, known: dict[str, Record]) -> dict[str, Any] | None:
+        """The candidate with the highest accuracy on the tuning seed; the first of equals."""
+        if len(row.candidates) == 1:
+            return row.candidates[0]
+        best, found = None, -1.0
+        for candidate in row.candidates:
+            record = known.get(run_id(given(self._tuning(partition, candidate))))
+            if record is None:
+                return None
+            if (record.final_accuracy or 0.0) > found:
+                best, found = candidate, record.final_accuracy or 0.0
+        return best
+
+    def minutes(self, seeds: int, workers: int) -> float:
+        """How long it takes here, all of it, about."""
+        train, evaluate = SECONDS[self.dataset]
+        total = 0.0
+        for partition in self.partitions:
+            base = self.base(partition)
+            rounds, window = base.rounds or 0, base.average_last or 0
+            every = window + (rounds - window) // base.evaluate_every
+            fraction = min(1.0, (base.evaluate_examples or 1e9) / 5_000)
+            one = rounds * train * (base.clients_per_round / 5)
+            for row in self.rows(partition):
+                total += seeds * (one + every * evaluate * fraction)
+                if len(row.candidates) > 1:
+                    total += len(row.candidates) * (one + window * evaluate)
+        return total / workers / 60
+
+
+def optimizer_rows(dataset: str) -> list[Row]:
+    """The 33 rows of an optimizer table."""
+    rows = []
+    for row in numbers.accuracy(dataset):
+        settings: dict[str, Any] = {"algorithm": row.algorithm, "server_lr": row.server_lr}
+        if row.optimizer is not None:
+            settings["optimizer"] = row.optimizer
+        name = " ".join(filter(None, [row.algorithm, row.optimizer, f"{row.server_lr:g}"]))
+        rows.append(Row.of(name, **settings))
+    return rows
+
+
+def baseline_rows(dataset: str, partition: str, search: bool) -> list[Row]:
+    """The nine baselines, FedAdaVR as the paper found it best, and FedAdaVR+.
+
+    With `search` the client's rate is chosen among three, and the tuned FedOpt's server rate.
+    """
+    rates = RATES if search else (RATE,)
+
+    def searched(label: str, **settings: Any) -> Row:
+        return Row(label, tuple(settings | {"client_lr": rate} for rate in rates))
+
+    rows = [searched(name, algorithm=name) for name in BASELINES]
+    for name in FEDOPT:
+        rows.append(Row.of(f"{name}, tau 1e-9", algorithm=name, tau=1e-9))
+        tuned = tuple({"algorithm": name, "server_lr": rate} for rate in TUNED)
+        if search:
+            rows.append(Row(f"{name}, tuned", tuned))
+        elif name != "fedyogi":  # whose own rate that is
+            rows.append(Row.of(f"{name}, server rate 0.01", algorithm=name, server_lr=0.01))
+    for name in ("fedadavr", "fedadavr-quant"):
+        (_, optimizer, server_lr), _ = numbers.best(dataset, partition, name)
+        rows.append(
+            Row.of(f"{name}, the paper's best", algorithm=name, optimizer=optimizer,
+                   server_lr=server_lr)
+        )  # fmt: skip
+    rows.append(searched("fedadavr-plus", algorithm="fedadavr-plus", server_lr=0.005))
+    return rows
+
+
+def ablation_rows(_: str) -> list[Row]:
+    """FedAdaVR, and either half of it."""
+    both = {"optimizer": "adagrad", "server_lr": 0.01}
+    return [
+        Row.of("fedadavr", algorithm="fedadavr", **both),
+        Row.of("no memory (NoVR)", algorithm="fedadavr-novr", **both),
+        Row.of(
+            "no optimizer (NoOpt), server rate 0.01", algorithm="fedadavr-noopt", server_lr=0.01
+        ),
+        Row.of("no optimizer (NoOpt), server rate 1", algorithm="fedadavr-noopt", server_lr=1.0),
+    ]
+
+
+def precision_rows(_: str) -> list[Row]:
+    """The four ways to store the memory."""
+    return [
+        Row.of(codec, algorithm="fedadavr-quant", codec=codec, optimizer="adagrad",
+               server_lr=0.001, client_lr=0.001)
+        for codec in ("fp32", "fp16", "int8", "int4")
+    ]  # fmt: skip
+
+
+def participation_rows(_: str) -> list[Row]:
+    """More clients a round, and more local work."""
+    both = {"algorithm": "fedadavr", "optimizer": "adam", "server_lr": 0.005}
+    rows = [
+        Row.of(f"{count} clients a round, 1 epoch", **both, clients_per_round=count)
+        for count in (2, 5, 10, 25)
+    ]
+    return rows + [
+        Row.of(f"5 clients a round, {epochs} epochs", **both, local_epochs=epochs)
+        for epochs in (2, 5)
+    ]
+
+
+def beginning_rows(dataset: str, partition: str) -> list[Row]:
+    """Four algorithms, to have begun."""
+    rows = [Row.of(name, algorithm=name) for name in ("fedavg", "fedvarp")]
+    for name in ("fedadavr", "fedadavr-quant"):
+        (_, optimizer, server_lr), _ = numbers.best(dataset, partition, name)
+        rows.append(Row.of(name, algorithm=name, optimizer=optimizer, server_lr=server_lr))
+    return rows
+
+
+NAMES = {"mnist": "MNIST", "fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10",
+         "shakespeare": "Shakespeare"}  # fmt: skip
+
+
+def _presets() -> Iterable[Preset]:
+    for dataset, name in NAMES.items():
+        partitions = tuple(numbers.partitions(dataset))
+        table = numbers.accuracy(dataset)
+        easy, hard = partitions[0], "lq-1" if "lq-1" in partitions else partitions[0]
+        best = {p: numbers.best(dataset, p, "fedadavr") for p in (easy, hard)}
+        told = " and ".join(
+            f"{accuracy:.1f} % on {p} ({row.optimizer}, {row.server_lr:g})"
+            for p, (row, accuracy) in best.items()
+        )
+        yield Preset(
+            f"{dataset}-optimizers", f"{name}: FedVARP, FedAdaVR, FedAdaVR-Quant by server rate",
+            f"FedAdaVR at its best {told}; {len(table)} rows", dataset, partitions,
+            lambda _, d=dataset: optimizer_rows(d),  # type: ignore[misc]
+        )  # fmt: skip
+    for dataset, name in NAMES.items():
+        partitions = tuple(numbers.partitions(dataset))
+        targets = {"mnist": (50, 60, 70, 80), "fmnist": (40, 50, 60, 65),
+                   "cifar10": (20, 25, 30, 35, 40, 45)}.get(dataset, ())  # fmt: skip
+        yield Preset(
+            f"{dataset}-baselines", f"{name}: curves of nine baselines and FedAdaVR",
+            "FedAdaVR above all baselines, FedYogi the best of them", dataset, partitions,
+            lambda p, d=dataset: baseline_rows(d, p, search=d != "fmnist"),  # type: ignore[misc]
+            targets=targets,
+        )  # fmt: skip
+    for dataset in ("fmnist", "cifar10"):
+        yield Preset(
+            f"{dataset}-ablation", f"{NAMES[dataset]}, lq-1: without memory, without optimizer",
+            "NoVR unstable, NoOpt slow, FedAdaVR best", dataset, ("lq-1",), ablation_rows,
+        )  # fmt: skip
+        yield Preset(
+            f"{dataset}-precisions", f"{NAMES[dataset]}, lq-1: fp32, fp16, int8, int4",
+            "no difference", dataset, ("lq-1",), precision_rows,
+        )  # fmt: skip
+    yield Preset(
+        "mnist-participation", "MNIST: more clients a round, more local steps",
+        "both help", "mnist", ("lq-1", "lq-2", "dirichlet"), participation_rows,
+    )  # fmt: skip
+    for dataset, partition in (("cifar10", "lq-1"), ("shakespeare", "natural")):
+        examples = {"cifar10": 2_000, "shakespeare": 20_000}[dataset]
+        yield Preset(
+            f"{dataset}-beginning", f"{NAMES[dataset]}: the first ten rounds of four algorithms",
+            "a beginning, no result", dataset, (partition,),
+            lambda p, d=dataset: beginning_rows(d, p),  # type: ignore[misc]
+            (("rounds", 10), ("average_last", 1), ("evaluate_examples", examples)),
+        )  # fmt: skip
+
+
+PRESETS = {preset.name: preset for preset in _presets()}
