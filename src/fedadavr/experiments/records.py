@@ -16,6 +16,7 @@ from fedadavr import __version__
 from fedadavr.experiments.experiment import Experiment, flag, read_toml
 
 RECORDS = "records.jsonl"
+CONTENTS = "@sha256:"
 
 
 @dataclass(frozen=True)
@@ -72,27 +73,33 @@ class Record:
 
 
 def given(experiment: Experiment) -> dict[str, Any]:
-    """The fields of an experiment that are set."""
-    return {name: value for name, value in asdict(experiment).items() if value is not None}
+    """The fields of an experiment that are set; of a file that it loads, its name and contents."""
+    settings = {name: value for name, value in asdict(experiment).items() if value is not None}
+    if experiment.load and CONTENTS not in experiment.load:
+        path = Path(experiment.load)
+        contents = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+        settings["load"] = f"{path.name}{CONTENTS}{contents}"
+    return settings
 
 
 def run_id(settings: dict[str, Any]) -> str:
     """A hash of settings: runs with the same settings have the same name, wherever they are."""
-    known = {k: v for k, v in settings.items() if k != "load"}
-    if settings.get("load"):  # what counts is what is in the file, not where it lies
-        known["load"] = hashlib.sha256(Path(settings["load"]).read_bytes()).hexdigest()
-    canonical = json.dumps(known, sort_keys=True)
+    canonical = json.dumps(settings, sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
 def command(experiment: Experiment) -> str:
     """What to type for one run: the fields that its data set's protocol would not fill so."""
-    usual = Experiment(dataset=experiment.dataset, load=experiment.load).resolved()
+    try:
+        usual = Experiment(dataset=experiment.dataset).resolved()
+    except ValueError:  # a data set of one's own, whose file is not here
+        usual = Experiment(dataset=experiment.dataset)
     words = ["fedadavr", "run", "--dataset", experiment.dataset]
     for f in fields(Experiment):
         value = getattr(experiment, f.name)
         if f.name != "dataset" and value is not None and value != getattr(usual, f.name):
-            words += [flag(f.name), f"{value:g}" if isinstance(value, float) else str(value)]
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            words += [flag(f.name), text.partition(CONTENTS)[0] if f.name == "load" else text]
     return shlex.join(words)
 
 

@@ -96,6 +96,9 @@ def sweep(
     with _alone(out):
         done = {record.id: record for path in known for record in read_lines(path)}
         done |= {record.id: record for record in read_lines_of(out)}
+        for folder in (out / UNFINISHED).glob("*"):
+            if folder.name in done:  # it was recorded, and then came a crash
+                shutil.rmtree(folder, ignore_errors=True)
         if total is None:
             experiments = list(experiments)
             total = len(experiments)

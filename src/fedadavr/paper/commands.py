@@ -73,7 +73,7 @@ def run_preset(
     Args:
         name: Which: `fedadavr paper list` tells.
         seeds: One run each of every cell; rates are chosen on seed 41.
-        only: Only cells with these settings: partition=lq-1,lq-2 algorithm=fedadavr.
+        only: Only cells with these settings: partition=lq-1,lq-2 algorithm=fedadavr tau=none.
         client_lrs: Where the client's rate is not searched: the paper has 0.001 0.01 0.1.
         workers: Processes, one run at a time each.
         out: Where records go, in a folder of the preset's name.
@@ -113,13 +113,17 @@ def run_preset(
 
 def filters(words: Sequence[str]) -> dict[str, list[object]]:
     """Fields and the values they may have, from words like partition=lq-1,lq-2."""
-    wanted = {}
+    wanted: dict[str, list[object]] = {}
     for word in words:
         key, equals, values = word.partition("=")
         if not equals:
             raise ValueError(f"--only {word}: type a field and its values, as partition=lq-1")
-        pairs = [setting_of(key, value, f"--only {word}") for value in values.split(",")]
-        wanted[pairs[0][0]] = [value for _, value in pairs]
+        where = f"--only {word}"
+        name = key.replace("-", "_")
+        wanted[name] = [
+            None if value == "none" else setting_of(key, value, where)[1]
+            for value in values.split(",")
+        ]
     return wanted
 
 

@@ -1,0 +1,262 @@
+"""Sweeps: each run once, none lost, none half done; in processes, on Ray, and as a search."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fedadavr.cli import main
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.records import RECORDS, Record, command, given, read, read_lines, run_id
+from fedadavr.experiments.run import Machine, run
+from fedadavr.experiments.sweep import sweep
+from fedadavr.experiments.sweep_command import grid
+from tests.test_runs import small
+
+QUIET = Console(quiet=True)
+
+
+def words(mine: str, out: Path, *more: str) -> list[str]:
+    """A sweep of short runs, as it is typed."""
+    return ["sweep", "--load", mine, "--dataset", "blobs", "--model", "mlp", "--clients", "20",
+            "--rounds", "3", "--out", str(out), "--json", *more]  # fmt: skip
+
+
+def figures(out: Path) -> dict[str, Any]:
+    """What the runs of a sweep came to, by their names; the times are left out."""
+    return {
+        r.id: (r.rounds, r.accuracy, r.loss, r.final_accuracy, r.worst_decile, r.failure)
+        for r in read_lines(out / RECORDS)
+    }
+
+
+def test_each_run_is_done_once(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second call does nothing, a larger grid what is new; the figures are those of `run`."""
+    out = tmp_path / "sweep"
+    main(words(mine, out, "--grid", "server-lr=0.01,0.1", "seed=1,2", "--workers", "2"))
+    first = json.loads(capsys.readouterr().out)
+    assert (first["runs"], first["new"], first["kept"]) == (4, 4, 0)
+    lines = (out / RECORDS).read_bytes()
+    main(words(mine, out, "--grid", "server-lr=0.01,0.1", "seed=1,2"))
+    again = json.loads(capsys.readouterr().out)
+    assert (again["runs"], again["new"], again["kept"]) == (4, 0, 4)
+    assert (out / RECORDS).read_bytes() == lines
+    main(words(mine, out, "--grid", "seed=1,2,3", "server-lr=0.1"))
+    assert json.loads(capsys.readouterr().out)["new"] == 1
+    assert not (out / "unfinished").exists()
+    record = read_lines(out / RECORDS)[0]
+    one = run(replace(record.experiment, load=mine), Machine(), tmp_path / "one")
+    assert one.final_accuracy == pytest.approx(record.final_accuracy, abs=1e-4)
+    # The same from the run's own folder.
+    (same,) = read([tmp_path / "one"])
+    assert (same.accuracy, same.loss, same.worst_decile) == (
+        record.accuracy, record.loss, record.worst_decile
+    )  # fmt: skip
+
+
+def test_a_killed_sweep_goes_on(mine: str, tmp_path: Path) -> None:
+    """kill -9 after the first record: nothing is lost, a run goes on from its checkpoint."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    more = ["--grid", "seed=1,2,3", "--rounds", "40", "--checkpoint-every", "2"]
+    main(words(mine, whole, *more))
+    program = [sys.executable, "-c", "from fedadavr.cli import main; main()"]
+    process = subprocess.Popen([*program, *words(mine, cut, *more)], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not (  # the first run is recorded, the second has a checkpoint
+        (cut / RECORDS).exists()
+        and (cut / RECORDS).stat().st_size
+        and list(cut.glob("unfinished/*/checkpoint.safetensors"))
+    ):
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert 1 <= len(read_lines(cut / RECORDS)) < 3
+    with (cut / RECORDS).open("ab") as file:  # as if it had been killed while it wrote
+        file.write(b'{"settings": {"dataset"')
+    main(words(mine, cut, *more))
+    assert figures(cut) == figures(whole)
+    assert not (cut / "unfinished").exists()
+
+
+def test_a_run_that_diverges_has_a_record(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its reason; it is not tried again, and the others go on."""
+    out = tmp_path / "sweep"
+    more = ["--algorithm", "fedavg", "--grid", "client-lr=1e30,0.05"]
+    main(words(mine, out, *more))
+    assert json.loads(capsys.readouterr().out)["failed"] == 0
+    lost, fine = sorted(read_lines(out / RECORDS), key=lambda r: r.failure is None)
+    assert lost.failure is not None
+    assert "diverged" in lost.failure
+    assert lost.final_accuracy is None
+    assert fine.final_accuracy is not None
+    main(words(mine, out, *more))
+    assert json.loads(capsys.readouterr().out)["new"] == 0
+
+
+def test_a_run_that_fails_otherwise_is_told_and_tried_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no record; the program ends with 1, after the others."""
+    file = tmp_path / "broken.py"
+    file.write_text(
+        "import torch\nfrom fedadavr.models import model\n\n\n@model('broken')\n"
+        "class Broken(torch.nn.Module):\n    def __init__(self, classes=10):\n"
+        "        super().__init__()\n        self.layer = torch.nn.Linear(784, classes)\n\n"
+        "    def forward(self, x):\n        if self.training and x.std() != 0:\n"
+        "            raise KeyError('broken')\n        return self.layer(x.flatten(1))\n"
+    )
+    out = tmp_path / "sweep"
+    arguments = ["sweep", "--load", str(file), "--rounds", "1", "--out", str(out), "--json",
+                 "--grid", "model=broken,lenet5", "--clients", "50"]  # fmt: skip
+    for new in (1, 0):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 1
+        told = capsys.readouterr()
+        assert json.loads(told.out) | {"out": ""} == {
+            "runs": 1, "new": new, "kept": 1 - new, "failed": 1, "out": ""
+        }  # fmt: skip
+        assert "KeyError" in told.err
+
+
+def test_two_sweeps_do_not_share_a_folder(mine: str, tmp_path: Path) -> None:
+    """The second is refused while the first is writing."""
+    seen = []
+
+    def second(record: Record) -> None:
+        with pytest.raises(ValueError, match="another sweep is writing into"):
+            sweep([small(mine).resolved()], Machine(), tmp_path, QUIET)
+        seen.append(record)
+
+    sweep([small(mine, rounds=1).resolved()], Machine(), tmp_path, QUIET, on_record=second)
+    assert len(seen) == 1
+
+
+def test_ray_gives_the_same_records(mine: str, tmp_path: Path) -> None:
+    """`--on ray`: on a real Ray, the same bits."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    more = ["--grid", "seed=1,2", "--algorithms", "fedavg", "fedadavr:optimizer=yogi"]
+    main(words(mine, tmp_path / "ray", *more, "--on", "ray", "--workers", "2"))
+    main(words(mine, tmp_path / "here", *more))
+    assert figures(tmp_path / "ray") == figures(tmp_path / "here")
+    assert len(figures(tmp_path / "ray")) == 4
+
+
+def test_a_search_learns_and_goes_on(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Points lie in the range; a search that is continued finds the runs it has made."""
+    more = ["--algorithm", "fedavg", "--search", "optuna", "--grid", "client-lr=0.0001..0.1",
+            "momentum=0,0.9", "seed=1,2"]  # fmt: skip
+    main(words(mine, tmp_path, *more, "--trials", "2"))
+    assert json.loads(capsys.readouterr().out)["new"] == 4
+    main(words(mine, tmp_path, *more, "--trials", "4"))
+    told = json.loads(capsys.readouterr().out)
+    assert (told["new"], told["kept"]) == (4, 4)
+    records = read_lines(tmp_path / RECORDS)
+    assert all(0.0001 <= r.settings["client_lr"] <= 0.1 for r in records)
+    assert {r.settings["seed"] for r in records} == {1, 2}
+    assert len({r.settings["client_lr"] for r in records}) == 4
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--grid", "sever-lr=1"], "did you mean 'server-lr'"),
+        (["--grid", "rounds=1,many"], "rounds must be of type int, got 'many'"),
+        (["--grid", "server-lr"], "type a field and its values"),
+        (["--grid", "seed=1,1"], "names a value twice"),
+        (["--grid", "seed=1", "seed=2"], "names a field twice"),
+        (["--grid", "algorithm=fedavg,fedadavr", "optimizer=adam"], "fedavg has no setting"),
+        (["--grid", "algorithm=fedavg", "--algorithms", "fedavg"], "not in both"),
+        (["--on", "moon"], "'moon'"),
+        (["--search", "grid"], "'grid'"),
+        (["--search", "optuna"], "something to search"),
+        (["--search", "optuna", "--grid", "server-lr=1..0.1"], "to a larger one"),
+        (["--store", "lmdb:x"], "each needs a store of its own"),
+    ],
+)
+def test_bad_sweeps_are_refused_before_any_work(
+    more: list[str], message: str, mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence, and no folder."""
+    with pytest.raises(SystemExit) as ended:
+        main(words(mine, tmp_path / "out", *more))
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert len(told.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_grid_from_a_file(mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same fields in TOML, with the grid as a table; what is typed wins."""
+    config = tmp_path / "grid.toml"
+    config.write_text(
+        f'load = "{mine}"\ndataset = "blobs"\nmodel = "mlp"\nclients = 20\nrounds = 2\n'
+        "[grid]\nserver-lr = [0.01, 0.1]\nseed = [1, 2]\n"
+    )
+    main(["sweep", "--config", str(config), "--rounds", "1", "--out", str(tmp_path), "--json"])
+    assert json.loads(capsys.readouterr().out)["new"] == 4
+    assert {r.settings["rounds"] for r in read_lines(tmp_path / RECORDS)} == {1}
+
+
+def test_a_grid_is_every_combination_seed_by_seed() -> None:
+    """So that all settings can be seen early."""
+    base = Experiment(rounds=2)
+    found = grid(base, ("optimizer=adam,yogi", "seed=1,2"), ())
+    assert [(e.seed, e.optimizer) for e in found] == [
+        (1, "adam"), (1, "yogi"), (2, "adam"), (2, "yogi")
+    ]  # fmt: skip
+    specs = ("fedavg:client-lr=0.1", "fedadavr:optimizer=yogi")
+    assert [(e.algorithm, e.client_lr) for e in grid(base, (), specs)] == [
+        ("fedavg", 0.1), ("fedadavr", 0.01)
+    ]  # fmt: skip
+
+
+def test_a_run_is_named_by_its_settings(mine: str, tmp_path: Path) -> None:
+    """Every field counts; of a file that is loaded what is in it, not where it lies."""
+    one = small(mine).resolved()
+    names = {run_id(given(replace(one, **change))) for change in (
+        {}, {"seed": 8}, {"rounds": 13}, {"client_lr": 0.051}, {"server_lr": 0.01},
+        {"evaluate_every": 2},
+    )}  # fmt: skip
+    assert len(names) == 6
+    elsewhere = tmp_path / "mine.py"
+    elsewhere.write_text(Path(mine).read_text())
+    assert run_id(given(replace(one, load=str(elsewhere)))) in names
+    elsewhere.write_text(Path(mine).read_text() + "\n# changed\n")
+    assert run_id(given(replace(one, load=str(elsewhere)))) not in names
+    assert str(tmp_path) not in json.dumps(given(replace(one, load=str(elsewhere))))
+
+
+def test_the_command_of_a_record_runs_it_again() -> None:
+    """What is typed is what the protocol does not fill in, and gives the same settings."""
+    from fedadavr.experiments.command_line import parse
+    from fedadavr.experiments.run_command import RunArguments
+
+    for experiment in (
+        Experiment(dataset="mnist", partition="lq-2", optimizer="yogi", server_lr=0.005, seed=43),
+        Experiment(dataset="fmnist", algorithm="fedprox", mu=1e-9, rounds=150, average_last=25),
+        Experiment(dataset="shakespeare", evaluate_examples=20_000, algorithm="fedavg"),
+    ):
+        full = experiment.resolved()
+        line = command(full).split()
+        assert line[:2] == ["fedadavr", "run"]
+        assert parse(RunArguments, line[2:], "fedadavr run").experiment.resolved() == full
