@@ -17,12 +17,14 @@ COMMANDS = {
         "fedadavr.experiments.compare:main",
         "several algorithms and seeds, with error bars",
     ),
+    "report": ("fedadavr.report.command:main", "what came of runs, as one HTML page"),
     "sweep": (
         "fedadavr.experiments.sweep_command:main",
         "many settings, in parallel, each run once",
     ),
     "paper list": ("fedadavr.paper.commands:list_presets", "the paper's tables and figures"),
     "paper run": ("fedadavr.paper.commands:run_preset", "run one of them, with error bars"),
+    "paper report": ("fedadavr.paper.report:main", "ours beside the paper's, as one page"),
     "data list": ("fedadavr.data.commands:list_datasets", "which data sets are at hand, and where"),
     "data show": ("fedadavr.data.commands:show", "draw who holds what"),
     "quadratic": (

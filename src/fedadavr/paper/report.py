@@ -1,0 +1,338 @@
+"""`fedadavr paper report`: the paper's tables and figures beside ours, as one page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from fedadavr.experiments.plan import row as plan_row
+from fedadavr.experiments.records import Record, command
+from fedadavr.memory.codecs import CODECS
+from fedadavr.naming import find
+from fedadavr.paper import numbers
+from fedadavr.paper.claims import OURS, claims, rounds_to, unrest
+from fedadavr.paper.commands import RESULTS, recorded
+from fedadavr.paper.presets import NAMES, PRESETS, Preset
+from fedadavr.paper.results import Results, accuracy_cell, of_paper
+from fedadavr.report.blocks import (
+    Cell,
+    Curves,
+    Page,
+    Panel,
+    Row,
+    Section,
+    Series,
+    Table,
+    Text,
+    mark_best,
+)
+from fedadavr.report.writing import place, write
+from fedadavr.vector import Layout
+
+Runs = tuple[Record, ...]
+
+
+def main(
+    results: Path = RESULTS,
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
+    format: str | None = None,
+    only: tuple[str, ...] = (),
+) -> None:
+    """Write the paper's tables and figures, ours beside the paper's, from the records there are.
+
+    Args:
+        results: The folder that `fedadavr paper run` writes to.
+        out: The file (default: report.html, or report.FORMAT).
+        format: html, md, csv (the tables) or png (the curves); default: as the file is named.
+        only: Only these presets.
+    """
+    for name in only:
+        find("preset", name, PRESETS)
+    file, chosen = place(out, format)
+    records = recorded(results)
+    if not records:
+        raise ValueError(f"there are no records in {results}: make some with fedadavr paper run")
+    page = paper_page(Results(records), only or tuple(PRESETS))
+    write(page, file, chosen)
+    print(f"{file}: {file.stat().st_size / 1e6:.2f} MB, {len(records)} runs")
+
+
+def paper_page(results: Results, names: tuple[str, ...] = tuple(PRESETS)) -> Page:
+    """The page; a preset that nothing was run of is left out."""
+    presets = [PRESETS[name] for name in names if results.cells(name)]
+    sections: list[Section] = [claims(results), protocol(results, presets)]
+    for preset in presets:
+        sections += _sections(preset, results)
+    if set(names) == set(PRESETS):
+        sections += [memory(), complexity(), rounds_of_paper()]
+    failed = [record for record in results.records if record.failure]
+    about = (
+        f"{len(results.records)} runs, {len(failed)} of which diverged. Every figure is the mean "
+        "over seeds ± the standard deviation, of the accuracy averaged over the paper's last "
+        "rounds; beside it, in tables that the paper has, its own figure from one seed, and ours "
+        "minus it."
+    )
+    return Page("FedAdaVR: the paper's tables, here", tuple(sections), about)
+
+
+def _sections(preset: Preset, results: Results) -> Iterator[Section]:
+    kind = preset.name.partition("-")[2]
+    rows = results.cells(preset.name)
+    typed = f"fedadavr paper run {preset.name} --seeds {' '.join(map(str, _seeds(rows)))}"
+    yield Text(
+        f"{NAMES[preset.dataset]}: {kind}", (preset.shows + ".", f"By the paper: {preset.expect}.")
+    )
+    if kind == "optimizers":
+        yield optimizer_table(preset, rows, typed)
+        return
+    yield curves(preset, rows, typed)
+    yield accuracy_table(preset, rows, typed)
+    if kind == "baselines":
+        if preset.targets:
+            yield targets_table(preset, rows, typed)
+        yield worst_table(preset, rows, typed)
+        if any(len(row.candidates) > 1 for row in preset.rows(preset.partitions[0])):
+            yield choices_table(preset, results, typed)
+        yield time_table(preset, rows, typed)
+    elif kind == "ablation":
+        yield unrest_table(preset, rows, typed)
+
+
+def _seeds(rows: dict[str, dict[str, Runs]]) -> list[int]:
+    return sorted(
+        {int(r.settings["seed"]) for row in rows.values() for c in row.values() for r in c}
+    )
+
+
+def _first(rows: dict[str, dict[str, Runs]]) -> Record:
+    return next(run for row in rows.values() for runs in row.values() for run in runs)
+
+
+def _commands(rows: dict[str, dict[str, Runs]], typed: str) -> str:
+    """The command for all of it, and the one for its first run by itself."""
+    return f"{typed}\n# one of its runs alone:\n{command(_first(rows).experiment)}"
+
+
+def protocol(results: Results, presets: list[Preset]) -> Table:
+    """What was run, before what came of it."""
+    rows = []
+    for preset in presets:
+        found = results.cells(preset.name)
+        for partition in preset.partitions:
+            runs = [run for row in found.values() for run in row.get(partition, ())]
+            if not runs:
+                continue
+            e = preset.base(partition)
+            cells = (
+                f"{e.clients}", f"{e.clients_per_round}", f"{e.rounds}", f"{e.average_last}",
+                f"{e.local_epochs}", f"{e.batch_size}", f"{e.client_lr:g}",
+                " ".join(map(str, sorted({int(r.settings["seed"]) for r in runs}))), f"{len(runs)}",
+            )  # fmt: skip
+            rows.append(Row((preset.name, partition), tuple(map(Cell, cells))))
+    return Table(
+        "Settings", ("preset", "partition", "clients", "a round", "rounds", "averaged", "epochs",
+                     "batch", "client rate", "seeds", "runs"), tuple(rows),
+        "Clients train with SGD and momentum 0.9; half of the clients' test shares are evaluated, "
+        "drawn anew each time, in the averaged rounds and in every fifth before. Where a client "
+        "rate is searched (0.001, 0.01, 0.1), it is chosen on seed 41, which is not reported.",
+        "fedadavr paper list",
+    )  # fmt: skip
+
+
+def optimizer_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
+    """The paper's layout: an algorithm, an optimizer, a rate."""
+    lines = []
+    for label, row in rows.items():
+        algorithm, *middle, rate = label.split()
+        cells = tuple(_cell(row.get(p, ())) for p in preset.partitions)
+        lines.append(Row((algorithm, " ".join(middle), rate), cells))
+    return Table(
+        f"{NAMES[preset.dataset]}: accuracy by optimizer and server rate, %",
+        ("algorithm", "optimizer", "server rate", *preset.partitions),
+        mark_best(lines, shared=1),
+        "Client rate 0.01. The best of each algorithm and partition is bold. Beside our figure "
+        "the paper's, and ours minus the paper's.", _commands(rows, typed), "partition",
+    )  # fmt: skip
+
+
+def _cell(runs: Runs) -> Cell:
+    return accuracy_cell(runs, of_paper(runs[0].experiment)) if runs else Cell()
+
+
+def accuracy_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
+    """Labels by partitions."""
+    lines = [
+        Row((label,), tuple(_cell(row.get(p, ())) for p in preset.partitions))
+        for label, row in rows.items()
+    ]
+    return Table(
+        f"{NAMES[preset.dataset]}: accuracy, %", (preset.name, *preset.partitions),
+        mark_best(lines), "The best of each partition is bold.", _commands(rows, typed),
+        "partition",
+    )  # fmt: skip
+
+
+def curves(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Curves:
+    """A panel for each partition, as in the paper's figure."""
+    panels = tuple(
+        Panel(p, tuple(Series(label, row[p]) for label, row in rows.items() if row.get(p)))
+        for p in preset.partitions
+    )
+    return Curves(
+        f"{NAMES[preset.dataset]}: {preset.name.partition('-')[2]}",
+        tuple(panel for panel in panels if panel.series),
+        "Mean over seeds; the band is from the lowest to the highest.", typed,
+    )  # fmt: skip
+
+
+def targets_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
+    """Rounds to each target on lq-1, and in multiples of FedAdaVR's."""
+    ours = rows.get(OURS, {}).get("lq-1", ())
+    lines = []
+    for label, row in rows.items():
+        runs = row.get("lq-1", ())
+        if not runs:
+            continue
+        cells = []
+        for target in preset.targets:
+            found = [run.rounds_to(target) for run in runs]
+            cell = Cell.of(found, digits=0)
+            mean, base = cell.value, rounds_to(ours, target)
+            if mean is None:
+                cell = replace(cell, text="x")
+            elif None in found:
+                cell = replace(cell, text=f"{mean:.0f} ({cell.count} of {len(found)} seeds)")
+            elif base is not None:
+                cell = replace(cell, text=f"{cell.ours} ({mean / base:.1f})")
+            cells.append(cell)
+        lines.append(Row((label,), tuple(cells)))
+    return Table(
+        f"{NAMES[preset.dataset]} lq-1: rounds to an accuracy",
+        (preset.name, *(f"{target} %" for target in preset.targets)), tuple(lines),
+        "The first evaluated round that reaches it (every fifth is evaluated before the averaged "
+        f"ones), and in brackets in multiples of {OURS!r}. x: never.", typed,
+    )  # fmt: skip
+
+
+def worst_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
+    """The clients that fare worst."""
+    lines = [
+        Row((label,), tuple(
+            Cell.of(run.worst_decile for run in row.get(p, ())) for p in preset.partitions
+        ))
+        for label, row in rows.items()
+    ]  # fmt: skip
+    return Table(
+        f"{NAMES[preset.dataset]}: accuracy of the worst tenth of the clients, %",
+        (preset.name, *preset.partitions), mark_best(lines),
+        "Of the same runs, in the same rounds.", typed, "partition",
+    )  # fmt: skip
+
+
+def choices_table(preset: Preset, results: Results, typed: str) -> Table:
+    """Which rates were chosen, on the seed that is not reported."""
+    lines = []
+    searched = {row.label for row in preset.rows(preset.partitions[0]) if len(row.candidates) > 1}
+    for label, row in results.chosen(preset).items():
+        if label not in searched or not any(row.values()):
+            continue
+        cells = []
+        for partition in preset.partitions:
+            e = row.get(partition)
+            rate = "" if e is None else f"{e.client_lr:g}"
+            if e is not None and label.endswith("tuned"):
+                rate = f"server {e.server_lr:g}"
+            cells.append(Cell(rate or "–"))
+        lines.append(Row((label,), tuple(cells)))
+    return Table(
+        f"{NAMES[preset.dataset]}: client rates chosen on seed 41",
+        (preset.name, *preset.partitions), tuple(lines),
+        "Of 0.001, 0.01 and 0.1 the one with the highest accuracy; of the tuned ones the server "
+        "rate, of 0.003, 0.01 and 0.03.", typed, "partition",
+    )  # fmt: skip
+
+
+def time_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
+    """Seconds a round, and what the server remembers."""
+    lines = []
+    for label, row in rows.items():
+        runs = [run for cell in row.values() for run in cell if run.rounds]
+        if runs:
+            lines.append(Row((label,), (
+                Cell.of((r.seconds_training / r.rounds[-1] for r in runs), digits=3),
+                Cell.of((r.seconds_server / r.rounds[-1] for r in runs), digits=4),
+                Cell.of((r.memory_bytes / 1e6 for r in runs), digits=1),
+            )))  # fmt: skip
+    return Table(
+        f"{NAMES[preset.dataset]}: seconds a round, and memory",
+        (preset.name, "clients train, s", "server steps, s", "memory, MB"), tuple(lines),
+        "Of one process, while another ran beside it; memory is what is kept of the clients after "
+        "the last round. MIFA trains everybody in its first round.", typed,
+    )  # fmt: skip
+
+
+def unrest_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
+    """How far the accuracy swings from round to round."""
+    lines = [
+        Row((label,), (Cell(value=unrest(row["lq-1"])), Cell.of(r.final_loss for r in row["lq-1"])))
+        for label, row in rows.items()
+    ]
+    return Table(
+        f"{NAMES[preset.dataset]} lq-1: stability", (preset.name, "swing, points", "loss"),
+        tuple(lines), "swing: the standard deviation of the accuracy over the averaged rounds of "
+        "a run, the mean over seeds.", typed,
+    )  # fmt: skip
+
+
+def memory() -> Table:
+    """The paper's memory table, and the same from our own formats."""
+    lines = []
+    for row in numbers.memory_table():
+        layout = Layout({"x": (round(row.parameters_millions * 1e6),)})
+        clients = 1000 * row.clients_thousands
+        cells = []
+        for name in ("fp32", "fp16", "int8", "int4"):
+            plan = plan_row(row.model, layout, clients, CODECS[name], 5)
+            cells.append(Cell(value=plan.ram_gb, paper=getattr(row, name), digits=2))
+        labels = (row.model, f"{row.parameters_millions:g}", f"{row.clients_thousands}")
+        lines.append(Row(labels, tuple(cells)))
+    return Table(
+        "Memory of all clients, GB", ("model", "million parameters", "thousand clients", "fp32",
+                                      "fp16", "int8", "int4"), tuple(lines),
+        "Ours is what the server takes with everything in RAM, in 10^9 bytes, with the model, its "
+        "optimizer and a round's replies; the paper's unit fits 1000 MiB.",
+        "fedadavr memory plan --parameters 11.7e6",
+    )  # fmt: skip
+
+
+def complexity() -> Table:
+    """The paper's complexity table."""
+    lines = [Row((name,), tuple(map(Cell, row))) for name, row in numbers.complexity().items()]
+    return Table(
+        "Complexity, as the paper has it", ("algorithm", "communication", "server memory",
+                                            "client computation"), tuple(lines),
+        "Here SCAFFOLD's control variates live on the server, so that its clients keep nothing: "
+        "a client is sent one more vector, and sends none more.",
+    )  # fmt: skip
+
+
+def rounds_of_paper() -> Table:
+    """The paper's rounds and times to accuracies on CIFAR-10, which would take months here."""
+    times = numbers.wallclock()
+    targets = next(iter(numbers.rounds_to_target().values()))
+    lines = []
+    for name, row in numbers.rounds_to_target().items():
+        cells = [Cell("x" if row[t] is None else str(row[t])) for t in targets]
+        seconds = times.get(name)
+        cells.append(Cell("–" if seconds is None else f"{seconds.round:g}"))
+        lines.append(Row((name,), tuple(cells)))
+    return Table(
+        "CIFAR-10 lq-1: rounds to an accuracy, the paper's only",
+        ("algorithm", *(f"{t} %" for t in targets), "s a round"), tuple(lines),
+        "Not run here: 1,500 rounds of one algorithm take about two days.",
+        "fedadavr paper run cifar10-baselines --only partition=lq-1",
+    )  # fmt: skip

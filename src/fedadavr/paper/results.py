@@ -1,0 +1,81 @@
+"""What the records say about the cells of the paper's tables."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.records import Record, given, run_id
+from fedadavr.paper import numbers
+from fedadavr.paper.presets import PRESETS, TUNING_SEED, Preset
+from fedadavr.report.blocks import Cell
+
+
+class Results:
+    """Records, found by their settings whatever the seed."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.records = list(records)
+        self._runs: dict[str, list[Record]] = {}
+        for record in self.records:
+            if record.settings["seed"] != TUNING_SEED:
+                name = _name(record.experiment)
+                self._runs.setdefault(name, []).append(record)
+
+    def runs(self, experiment: Experiment | None) -> tuple[Record, ...]:
+        """The runs of a cell, in the order of their seeds."""
+        if experiment is None:
+            return ()
+        found = self._runs.get(_name(experiment.resolved()), [])
+        return tuple(sorted(found, key=lambda record: int(record.settings["seed"])))
+
+    def cells(self, preset: str) -> dict[str, dict[str, tuple[Record, ...]]]:
+        """The runs of every cell of a preset that has any, by label and partition."""
+        table = PRESETS[preset].cells(self.records)
+        rows = {
+            label: {partition: self.runs(experiment) for partition, experiment in row.items()}
+            for label, row in table.items()
+        }
+        return {label: row for label, row in rows.items() if any(row.values())}
+
+    def chosen(self, preset: Preset) -> dict[str, dict[str, Experiment | None]]:
+        """The settings of every cell, as far as choices have been made."""
+        return preset.cells(self.records)
+
+
+def _name(experiment: Experiment) -> str:
+    return run_id(given(replace(experiment, seed=0)))
+
+
+def accuracy_cell(runs: tuple[Record, ...], paper: float | None = None) -> Cell:
+    """The final accuracy over seeds; runs that diverged are told, not left out in silence."""
+    cell = Cell.of((run.final_accuracy for run in runs), paper)
+    lost = sum(run.failure is not None for run in runs)
+    if not lost:
+        return cell
+    if lost == len(runs):
+        return replace(cell, text="diverged")
+    return replace(cell, text=f"{cell.ours}, {lost} of {len(runs)} diverged")
+
+
+def figures(runs: tuple[Record, ...]) -> tuple[float, float] | None:
+    """Mean and deviation of the final accuracy; a run that diverged counts as zero."""
+    if not runs:
+        return None
+    found = [run.final_accuracy or 0.0 for run in runs]
+    return statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else 0.0
+
+
+def of_paper(experiment: Experiment) -> float | None:
+    """The paper's accuracy for the settings of a run, if it has them in a table."""
+    e = experiment
+    if e.dataset not in numbers.datasets() or e.server_lr is None or e.partition is None:
+        return None
+    if e.partition not in numbers.partitions(e.dataset):
+        return None
+    if (e.rounds, e.average_last) != numbers.rounds(e.dataset, e.partition):
+        return None
+    row = numbers.Configuration(e.algorithm, e.optimizer, e.server_lr)
+    return numbers.accuracy(e.dataset).get(row, {}).get(e.partition)

@@ -1,0 +1,143 @@
+"""Records put in order: who is a row, what is a column, and which runs meet there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from fedadavr.algorithms import algorithms
+from fedadavr.algorithms.registry import algorithm_class
+from fedadavr.data import PARTITIONS
+from fedadavr.experiments.experiment import OWN_SETTINGS, Experiment
+from fedadavr.experiments.records import Record
+from fedadavr.loading import load_file
+
+ORDER = (*PARTITIONS, "natural")
+SPOKEN = ("optimizer", "server_lr", "codec")  # whose values need no name
+NOT_SHARED = {*OWN_SETTINGS, "algorithm", "seed", "dataset", "partition", "load"}
+SHARED = tuple(f.name for f in fields(Experiment) if f.name not in NOT_SHARED)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """An algorithm, and those of its settings that tell it from others of the report."""
+
+    algorithm: str
+    settings: str = ""
+
+    @property
+    def label(self) -> str:
+        """Both, as `fedadavr yogi 0.005`."""
+        return f"{self.algorithm} {self.settings}".strip()
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs on one data set: contestants by columns, and a run for each seed where they meet."""
+
+    dataset: str
+    contestants: tuple[Contestant, ...]
+    columns: tuple[str, ...]
+    runs: dict[tuple[Contestant, str], tuple[Record, ...]]
+
+    def at(self, contestant: Contestant, column: str) -> tuple[Record, ...]:
+        """The runs that have a result, in the order of their seeds."""
+        return tuple(r for r in self.runs.get((contestant, column), ()) if r.failure is None)
+
+    def of_column(self, column: str) -> tuple[Record, ...]:
+        """All runs of a column."""
+        return tuple(r for c in self.contestants for r in self.runs.get((c, column), ()))
+
+
+def groups(records: Sequence[Record]) -> list[Group]:
+    """The records by data set; a run that is there twice, by its settings, counts once."""
+    experiments = [record.experiment for record in records]
+    for path in dict.fromkeys(e.load for e in experiments if e.load):
+        load_file(path)
+    owns = [own_settings(e) for e in experiments]
+    labels = _contestants(experiments, owns)
+    found = []
+    for dataset in dict.fromkeys(e.dataset for e in experiments):
+        here = [k for k, e in enumerate(experiments) if e.dataset == dataset]
+        columns = _columns([experiments[k] for k in here])
+        runs: dict[tuple[Contestant, str], dict[int, Record]] = defaultdict(dict)
+        for k, column in zip(here, columns, strict=True):
+            runs[labels[k], column][experiments[k].seed] = records[k]
+        order = sorted(here, key=lambda k: _rank(experiments[k].algorithm, owns[k]))
+        by_partition = sorted(zip(here, columns, strict=True),
+                              key=lambda pair: _partition_rank(experiments[pair[0]]))  # fmt: skip
+        found.append(Group(
+            dataset,
+            tuple(dict.fromkeys(labels[k] for k in order)),
+            tuple(dict.fromkeys(column for _, column in by_partition)),
+            {place: tuple(r[seed] for seed in sorted(r)) for place, r in runs.items()},
+        ))  # fmt: skip
+    return found
+
+
+def own_settings(experiment: Experiment) -> dict[str, Any]:
+    """The algorithm's own settings, with its defaults where none is given."""
+    usual = {f.name: f.default for f in fields(algorithm_class(experiment.algorithm))}
+    own = {}
+    for name in OWN_SETTINGS:
+        value = getattr(experiment, name)
+        default = usual.get(name, MISSING)
+        own[name] = default if value is None and default is not MISSING else value
+    return own
+
+
+def _contestants(
+    experiments: Sequence[Experiment], owns: Sequence[dict[str, Any]]
+) -> list[Contestant]:
+    """Whose run each is; a setting is told if it differs between runs of the same algorithm."""
+    values: dict[tuple[str, str], set[Any]] = defaultdict(set)
+    for experiment, own in zip(experiments, owns, strict=True):
+        for name, value in own.items():
+            values[experiment.algorithm, name].add(value)
+    return [
+        Contestant(e.algorithm, " ".join(
+            _spoken(name, value) for name, value in own.items()
+            if len(values[e.algorithm, name]) > 1
+        ))
+        for e, own in zip(experiments, owns, strict=True)
+    ]  # fmt: skip
+
+
+def _spoken(name: str, value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    if name in SPOKEN and value is not None:
+        return text
+    return f"{name.replace('_', '-')}={'default' if value is None else text}"
+
+
+def _rank(algorithm: str, own: dict[str, Any]) -> tuple[Any, ...]:
+    """Algorithms as they are listed, then by their settings."""
+    return algorithms().index(algorithm), *map(_sortable, own.values())
+
+
+def _sortable(value: Any) -> tuple[Any, ...]:
+    """Numbers first, words after them, nothing last."""
+    return value is None, isinstance(value, str), 0 if value is None else value
+
+
+def _columns(experiments: Sequence[Experiment]) -> list[str]:
+    """The column of each: its partition, and what differs between runs on the same partition."""
+    values: dict[tuple[str | None, str], set[Any]] = defaultdict(set)
+    for e in experiments:
+        for name in SHARED:
+            values[e.partition, name].add(getattr(e, name))
+    return [
+        ", ".join([str(e.partition)] + [
+            f"{name.replace('_', ' ')} {getattr(e, name)}" for name in SHARED
+            if len(values[e.partition, name]) > 1
+        ])
+        for e in experiments
+    ]  # fmt: skip
+
+
+def _partition_rank(experiment: Experiment) -> tuple[Any, ...]:
+    place = ORDER.index(experiment.partition) if experiment.partition in ORDER else len(ORDER)
+    shared = (_sortable(getattr(experiment, name)) for name in SHARED)
+    return place, str(experiment.partition), *shared

@@ -1,0 +1,67 @@
+"""A report as Markdown, for READMEs: the tables; curves are pictures of their own."""
+
+from __future__ import annotations
+
+import re
+
+from fedadavr.report.blocks import Cell, Curves, Page, Section, Table
+
+
+def render(page: Page) -> str:
+    """The whole report."""
+    parts = [f"# {_plain(page.title)}", _plain(page.about)]
+    parts += [_section(section) for section in page.sections]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _section(section: Section) -> str:
+    parts = [f"## {_plain(section.title)}"]
+    if isinstance(section, Table):
+        parts += [_plain(section.note), table(section), _command(section.command)]
+    elif isinstance(section, Curves):
+        names = ", ".join(panel.title for panel in section.panels)
+        parts += [_plain(section.note),
+                  f"Curves for {_plain(names)}: see the report as `html` or `png`.",
+                  _command(section.command)]  # fmt: skip
+    else:
+        parts += [_plain(paragraph) for paragraph in section.paragraphs]
+    return "\n\n".join(filter(None, parts))
+
+
+def table(table: Table) -> str:
+    """One table, with the group as the first column if there are groups."""
+    grouped = any(row.group for row in table.rows)
+    header = [*(["group"] if grouped else []), *table.header]
+    left = len(header) - len(table.columns)
+    lines = [_line(_plain(text) for text in header),
+             _line(":--" if k < left else "--:" for k in range(len(header)))]  # fmt: skip
+    for row in table.rows:
+        labels = [*([row.group] if grouped else []), *row.labels]
+        lines.append(_line([*map(_plain, labels), *(_cell(table, cell) for cell in row.cells)]))
+    return "\n".join(lines)
+
+
+def _cell(table: Table, cell: Cell) -> str:
+    few = f", {table.few(cell)}" if table.few(cell) else ""
+    ours = _plain(cell.ours)
+    bold = f"**{ours}**" if cell.best else ours
+    return bold + _plain(cell.line().removeprefix(cell.ours)) + few
+
+
+def _line(cells: object) -> str:
+    return f"| {' | '.join(cells)} |"  # type: ignore[arg-type]
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown takes as it is."""
+    escaped = re.sub(r"([\\`*_\[\]|])", r"\\\1", text)
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+
+
+def _command(command: str) -> str:
+    if not command:
+        return ""
+    block = f"```sh\n{command}\n```"
+    if "\n" not in command:
+        return block
+    return f"<details><summary>The commands</summary>\n\n{block}\n\n</details>"

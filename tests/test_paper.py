@@ -1,0 +1,195 @@
+"""The paper's tables as presets: its protocol to the letter, choices kept apart from results."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fedadavr.cli import main
+from fedadavr.experiments.records import RECORDS, Record, given, read_lines
+from fedadavr.paper import numbers
+from fedadavr.paper.claims import claims, compare
+from fedadavr.paper.presets import BASELINES, PRESETS, RATES, SEEDS, TUNING_SEED, Preset, Row
+from fedadavr.paper.report import paper_page
+from fedadavr.paper.results import Results, of_paper
+from fedadavr.report.blocks import Table
+
+
+def made_up(preset: Preset, seeds: tuple[int, ...] = SEEDS) -> list[Record]:
+    """Records of all runs of a preset, with figures that follow from the settings."""
+    records = [
+        Record(given(e), [e.rounds or 0], [10 + 100 * e.client_lr], [1.0], 10 + 100 * e.client_lr)
+        for e in preset.choices()
+    ]
+    for k, e in enumerate(preset.experiments(records, seeds)):
+        worth = 50.0 + hash_of(e.algorithm, e.optimizer, e.server_lr) + 0.1 * (k % 3)
+        records.append(
+            Record(given(e), [5, e.rounds or 0], [worth / 2, worth], [2.0, 1.0], worth, 1.0, worth)
+        )
+    return records
+
+
+def hash_of(*words: object) -> int:
+    """A number from 0 to 39 that is the same in every process."""
+    return sum(map(ord, " ".join(map(str, words)))) % 40
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "fmnist", "cifar10", "shakespeare"])
+def test_an_optimizer_table_has_every_cell_of_the_paper(dataset: str) -> None:
+    """Each cell is one experiment with the paper's protocol, and finds its figure again."""
+    experiments = PRESETS[f"{dataset}-optimizers"].experiments([], (42,))
+    paper = numbers.accuracy(dataset)
+    assert len(experiments) == sum(len(row) for row in paper.values())
+    setup = numbers.setup(dataset)
+    found = set()
+    for e in experiments:
+        assert e.partition is not None
+        assert (e.rounds, e.average_last) == numbers.rounds(dataset, e.partition)
+        assert e.clients == setup.clients
+        assert e.clients_per_round == setup.clients_per_round
+        assert e.local_epochs == setup.local_epochs
+        assert e.batch_size == setup.batch_size
+        assert e.momentum == setup.momentum
+        assert e.evaluate_clients == setup.evaluate_clients
+        assert e.model == setup.model
+        assert e.client_lr == 0.01
+        assert e.server_lr is not None
+        row = numbers.Configuration(e.algorithm, e.optimizer, e.server_lr)
+        assert of_paper(e) == paper[row][e.partition]
+        found.add((row, e.partition))
+    assert len(found) == len(experiments)
+    assert of_paper(replace(experiments[0], rounds=3)) is None
+
+
+def test_the_quantized_rows_store_half_precision() -> None:
+    """FedAdaVR-Quant is FP16 unless it is said otherwise; the precisions have all four."""
+    for e in PRESETS["mnist-optimizers"].experiments([], (42,)):
+        from fedadavr.vector import Layout
+
+        codec = getattr(e.server(Layout({"x": (4,)})), "codec", None)
+        assert (codec == "fp16") == (e.algorithm == "fedadavr-quant")
+    codecs = [e.codec for e in PRESETS["fmnist-precisions"].experiments([], (42,))]
+    assert codecs == ["fp32", "fp16", "int8", "int4"]
+
+
+def test_rates_are_chosen_on_a_seed_that_is_not_reported() -> None:
+    """All three client rates are tried on seed 41; the best is reported, on other seeds."""
+    preset = PRESETS["mnist-baselines"]
+    choices = preset.choices()
+    assert {e.seed for e in choices} == {TUNING_SEED}
+    assert {e.client_lr for e in choices if e.algorithm == "fedavg"} == set(RATES)
+    assert not [e for e in preset.experiments([], SEEDS) if e.algorithm == "fedavg"]
+    reported = preset.experiments(made_up(preset), SEEDS)
+    assert {e.seed for e in reported} == set(SEEDS)
+    assert {e.client_lr for e in reported if e.algorithm == "fedavg"} == {0.1}  # as made up
+    assert {e.algorithm for e in reported} >= {*BASELINES, "fedadavr", "fedadavr-plus"}
+
+
+def test_a_candidate_that_diverged_is_not_chosen() -> None:
+    """It counts as nothing; a candidate that was not run makes no choice."""
+    preset = PRESETS["mnist-baselines"]
+    records = [
+        Record(given(e), final_accuracy=None if e.client_lr == 0.1 else 10 + e.client_lr,
+               failure="it diverged" if e.client_lr == 0.1 else None)
+        for e in preset.choices()
+    ]  # fmt: skip
+    cells = preset.cells(records)
+    chosen = cells["fedavg"]["lq-1"]
+    assert chosen is not None
+    assert chosen.client_lr == 0.01
+    without = [r for r in records if r.settings["algorithm"] != "fedavg"]
+    assert preset.cells(without)["fedavg"]["lq-1"] is None
+
+
+def test_the_page_has_ours_and_the_papers() -> None:
+    """Means, deviations, the paper's figures and the differences stand where they belong."""
+    records = made_up(PRESETS["mnist-optimizers"])
+    page = paper_page(Results(records))
+    (table,) = (s for s in page.sections
+                if isinstance(s, Table) and "by optimizer" in s.title)  # fmt: skip
+    assert len(table.rows) == 33
+    assert table.columns == tuple(numbers.partitions("mnist"))
+    row = next(r for r in table.rows if r.labels == ("fedadavr", "yogi", "0.005"))
+    cell = row.cells[table.columns.index("lq-1")]
+    own = [r.final_accuracy or 0 for r in Results(records).runs(
+        next(e for e in PRESETS["mnist-optimizers"].experiments([], (42,))
+             if (e.algorithm, e.optimizer, e.server_lr, e.partition)
+             == ("fedadavr", "yogi", 0.005, "lq-1")))]  # fmt: skip
+    assert cell.count == 3
+    assert cell.value == pytest.approx(sum(own) / 3)
+    assert cell.paper == 82.808
+    assert cell.difference == pytest.approx(sum(own) / 3 - 82.808)
+
+
+def test_claims_need_all_baselines_and_count_divergence() -> None:
+    """Half a comparison proves nothing; a run that diverged is worth nothing."""
+    preset = PRESETS["mnist-baselines"]
+    records = made_up(preset)
+    told = {row.labels[0]: row.cells[0].text for row in claims(Results(records)).rows}
+    assert any("above all nine baselines" in claim for claim in told)
+    partial = [r for r in records if r.settings["algorithm"] != "mifa"]
+    assert not any("above all nine" in row.labels[0] for row in claims(Results(partial)).rows)
+    assert compare((90.0, 1.0), (88.0, 1.5)) == 1
+    assert compare((90.0, 3.0), (88.0, 1.5)) == 0
+    assert compare((80.0, 1.0), (88.0, 1.5)) == -1
+
+
+def test_paper_run_from_the_command_line(
+    full_data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Choices, then results; a second call does nothing; the report reads what is there."""
+
+    def rows(_: str) -> list[Row]:
+        rates = tuple({"algorithm": "fedavg", "client_lr": rate} for rate in (0.001, 0.01))
+        return [Row("fedavg", rates), Row.of("fedadavr", algorithm="fedadavr", server_lr=0.01)]
+
+    small = (("rounds", 2), ("average_last", 1), ("evaluate_clients", 5))
+    tiny = Preset("mnist-baselines", "a small one", "little", "mnist", ("iid",), rows, small)
+    monkeypatch.setitem(PRESETS, "mnist-baselines", tiny)
+    arguments = ["paper", "run", "mnist-baselines", "--seeds", "42", "--out", str(tmp_path),
+                 "--json"]  # fmt: skip
+    main(arguments)
+    assert json.loads(capsys.readouterr().out)["new"] == 2
+    records = read_lines(tmp_path / "mnist-baselines" / RECORDS)
+    assert sorted(r.settings["seed"] for r in records) == [41, 41, 42, 42]
+    main(arguments)
+    assert json.loads(capsys.readouterr().out)["new"] == 0
+    main(["paper", "report", "--results", str(tmp_path), "-o", str(tmp_path / "page.md")])
+    assert "fedavg" in (tmp_path / "page.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "mnist-optimisers"], "did you mean 'mnist-optimizers'"),
+        (["run", "mnist-baselines", "--seeds", "41"], "rates are chosen on seed 41"),
+        (["run", "mnist-optimizers", "--only", "lq-1"], "type a field and its values"),
+        (["run", "mnist-optimizers", "--only", "partition=lq-9"], "has no such cell"),
+        (["run", "mnist-optimizers", "--only", "parition=lq-1"], "did you mean 'partition'"),
+        (["report", "--results", "nowhere"], "there are no records in nowhere"),
+    ],
+)
+def test_bad_words_are_refused(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """One sentence, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["paper", *words])
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_paper_list_tells_what_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every table and figure, with what to expect."""
+    main(["paper", "list", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert {line["name"] for line in told} == set(PRESETS)
+    assert all(line["expect"] and line["minutes"] > 0 for line in told)
