@@ -6,14 +6,15 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedadavr import __version__
-from fedadavr.experiments.experiment import Experiment, flag, read_toml
+from fedadavr.experiments.experiment import Experiment, flag
+from fedadavr.experiments.folder import RunFolder
 
 RECORDS = "records.jsonl"
 CONTENTS = "@sha256:"
@@ -163,9 +164,14 @@ def _records(path: Path) -> Iterable[Record]:
     for file in sorted(path.rglob("metrics.jsonl")):
         if "unfinished" in file.parts:
             continue
-        experiment = Experiment(**read_toml(file.parent / "config.toml"))
-        rows = [json.loads(line) for line in file.read_text().splitlines()]
-        yield from_rows(experiment, rows)
+        folder = RunFolder(file.parent)
+        experiment, rows = folder.experiment(), folder.rows()
+        done = rows[-1]["round"] if rows else 0
+        record = from_rows(experiment, rows)
+        if done < (experiment.rounds or 0):
+            why = f"it has done {done} of its {experiment.rounds} rounds"
+            record = replace(record, failure=why)
+        yield record
 
 
 def read_lines(path: Path) -> list[Record]:

@@ -12,7 +12,6 @@ from fedadavr.algorithms.registry import algorithm_class
 from fedadavr.data import PARTITIONS
 from fedadavr.experiments.experiment import OWN_SETTINGS, Experiment
 from fedadavr.experiments.records import Record
-from fedadavr.loading import load_file
 
 ORDER = (*PARTITIONS, "natural")
 SPOKEN = ("optimizer", "server_lr", "codec")  # whose values need no name
@@ -54,8 +53,6 @@ class Group:
 def groups(records: Sequence[Record]) -> list[Group]:
     """The records by data set; a run that is there twice, by its settings, counts once."""
     experiments = [record.experiment for record in records]
-    for path in dict.fromkeys(e.load for e in experiments if e.load):
-        load_file(path)
     owns = [own_settings(e) for e in experiments]
     labels = _contestants(experiments, owns)
     found = []
@@ -78,8 +75,14 @@ def groups(records: Sequence[Record]) -> list[Group]:
 
 
 def own_settings(experiment: Experiment) -> dict[str, Any]:
-    """The algorithm's own settings, with its defaults where none is given."""
-    usual = {f.name: f.default for f in fields(algorithm_class(experiment.algorithm))}
+    """The algorithm's own settings, with its defaults where none is given.
+
+    An algorithm of one's own, whose file is not loaded here, has none that are known.
+    """
+    known = experiment.algorithm in algorithms()
+    usual = (
+        {f.name: f.default for f in fields(algorithm_class(experiment.algorithm))} if known else {}
+    )
     own = {}
     for name in OWN_SETTINGS:
         value = getattr(experiment, name)
@@ -113,8 +116,10 @@ def _spoken(name: str, value: Any) -> str:
 
 
 def _rank(algorithm: str, own: dict[str, Any]) -> tuple[Any, ...]:
-    """Algorithms as they are listed, then by their settings."""
-    return algorithms().index(algorithm), *map(_sortable, own.values())
+    """Algorithms as they are listed, those that are not at the end; then by their settings."""
+    listed = algorithms()
+    place = listed.index(algorithm) if algorithm in listed else len(listed)
+    return place, algorithm, *map(_sortable, own.values())
 
 
 def _sortable(value: Any) -> tuple[Any, ...]:

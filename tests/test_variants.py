@@ -1,0 +1,149 @@
+"""The variants of the study of FedAdaVR+: in its limit, each of them is FedAdaVR+ again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedadavr import Layout, Update, algorithm
+from fedadavr.loading import load_file
+from fedadavr.memory.codecs import codec
+
+load_file(str(Path(__file__).parents[1] / "results" / "fedadavr-plus" / "variants.py"))
+
+TWO = Layout({"a.weight": (20, 7), "a.bias": (11,), "b.weight": (30,), "b.bias": (5,)})
+ONE_LAYER = Layout({"a.weight": (20, 7), "a.bias": (11,)})
+ONE_TENSOR = Layout({"a.weight": (20, 7)})
+
+
+def rounds(server: Any, layout: Layout, count: int = 15, noise: float = 0.5) -> Any:
+    """The model after rounds of a federation of four kinds, sizes changing, one pruned or two."""
+    rng = np.random.default_rng(3)
+    along = rng.normal(size=(4, layout.size))
+    w = layout.zeros()
+    for _ in range(count):
+        w = server.step(w, [
+            Update(f"{c:02d}", (w - along[c % 4] - noise * rng.normal(size=w.size)).astype("f4"),
+                   int(rng.integers(1, 30)))
+            for c in rng.choice(24, 5, replace=False)
+        ])  # fmt: skip
+    return w
+
+
+def agree(name: str, layout: Layout, settings: dict[str, Any], **limit: Any) -> None:
+    """The variant in its limit makes the rounds of FedAdaVR+, up to rounding."""
+    common = {"server_lr": 0.01, "population": 24, "client_lr": 0.1, **settings}
+    plus = algorithm("fedadavr-plus", layout, **common)
+    variant = algorithm(name, layout, **common, **limit)
+    expected = rounds(plus, layout)
+    np.testing.assert_allclose(rounds(variant, layout), expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(variant.learner.alpha, plus.learner.alpha, atol=1e-5)
+    assert plus.memory is not None
+    assert variant.memory is not None
+    np.testing.assert_allclose(variant.memory.weight, plus.memory.weight)
+    if name != "plus-offset":
+        np.testing.assert_allclose(variant.memory.total, plus.memory.total, rtol=1e-3, atol=1e-1)
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {}, {"optimizer": "sgd", "codec": "int8"}, {"memories": "centers"}, {"memories": "own"},
+    {"sampler": "kinds", "prune_after": 6}, {"trust": 0.7, "centers": 3},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_in_numpy_it_is_the_same_round(settings: dict[str, Any]) -> None:
+    """The NumPy round that variants are made from, against the kernels'."""
+    agree("plus-plain", TWO, settings)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_trust_per_tensor_of_one_tensor(settings: dict[str, Any]) -> None:
+    """And of many, where the trust is the same in all of them."""
+    agree("plus-tensor-trust", ONE_TENSOR, settings)
+    agree("plus-tensor-trust", TWO, settings | {"trust": 0.4})
+
+
+@pytest.mark.parametrize("settings", [s for s in SETTINGS if "sampler" not in s], ids=str)
+def test_centers_per_layer_of_one_layer(settings: dict[str, Any]) -> None:
+    """Weight and bias are one layer: the centers are those of the whole model."""
+    agree("plus-layer-centers", ONE_LAYER, settings)
+
+
+def test_layers_have_their_own_kinds() -> None:
+    """Clients that differ in one layer only are told apart there, and are alike in the other."""
+    server: Any = algorithm("plus-layer-centers", TWO)
+    rng, w = np.random.default_rng(0), TWO.zeros()
+    moves = rng.normal(size=(2, TWO.size)).astype("f4")
+    moves[1, 151:] = moves[0, 151:]
+    for _ in range(3):
+        server.step(w, [Update(str(c), w - moves[c % 2], 10) for c in range(4)])
+    assert [len(kinds) for _, kinds in server.rooms] == [2, 1]
+    assert server.members["1"] == (10, (1, 0))
+
+
+@pytest.mark.parametrize("settings", [s for s in SETTINGS if s.get("memories") != "own"], ids=str)
+def test_centers_in_fp32_are_those_there_are(settings: dict[str, Any]) -> None:
+    """To the bit; in fp16 and int8 they are what the codec reads."""
+    common = {"server_lr": 0.01, "population": 24, **settings}
+    plus = rounds(algorithm("fedadavr-plus", TWO, **common), TWO)
+    same = rounds(algorithm("plus-fp16-centers", TWO, center_codec="fp32", **common), TWO)
+    np.testing.assert_array_equal(same, plus)
+    for name in ("fp16", "int8"):
+        server: Any = algorithm(f"plus-{name}-centers", TWO, **common)
+        near = rounds(server, TWO)
+        assert (near != plus).any() or settings.get("trust") == 0
+        np.testing.assert_allclose(near, plus, atol=0.05)
+        for vector in server.kinds.vectors[: len(server.kinds)]:
+            kept = codec(name).decode(TWO, codec(name).encode(TWO, vector))
+            np.testing.assert_allclose(kept, vector, rtol=1e-6)
+
+
+def test_an_offset_that_is_not_trusted() -> None:
+    """Is nothing; what is left are the centers."""
+    server: Any = algorithm("plus-offset", TWO, server_lr=0.01, population=24)
+    server.coefficients = lambda: (0.0, 0.6)
+    expected = rounds(
+        algorithm("fedadavr-plus", TWO, server_lr=0.01, population=24, memories="centers",
+                  trust=0.6), TWO
+    )  # fmt: skip
+    np.testing.assert_allclose(rounds(server, TWO), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_an_offset_moves_with_its_center() -> None:
+    """All clients move alike: what is predicted of one not seen since moves with its kind."""
+    rng, w = np.random.default_rng(0), TWO.zeros()
+    along = rng.normal(size=(6, TWO.size)).astype("f4") * 0.3 + np.float32(1)
+    server: Any = algorithm("plus-offset", TWO, server_lr=1.0, optimizer="sgd", population=6,
+                            center_rate=1.0, trust=1.0)  # fmt: skip
+    server.step(w, [Update(str(c), w - along[c], 10) for c in range(6)])
+    offsets = np.array([server.memory.update_of(str(c)) for c in range(6)])
+    np.testing.assert_allclose(offsets, along - along.mean(axis=0), atol=1e-5)
+    step = -server.step(w, [Update("0", w - 2 * along.mean(axis=0) - offsets[0], 10)])
+    np.testing.assert_allclose(step, 2 * along.mean(axis=0), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sentence"),
+    [
+        ("plus-offset", {"memories": "own"}, "needs both memories"),
+        ("plus-layer-centers", {"sampler": "kinds"}, "sampler must be uniform"),
+        ("plus-int8-centers", {"memories": "own"}, "needs the memory of centers"),
+    ],
+)
+def test_what_a_variant_cannot_do_is_refused(
+    name: str, settings: dict[str, Any], sentence: str
+) -> None:
+    """One sentence."""
+    with pytest.raises(ValueError, match=sentence):
+        algorithm(name, TWO, **settings)
+
+
+def test_a_variant_does_not_go_on_from_a_checkpoint() -> None:
+    """It says so, instead of going on without its kinds."""
+    server = algorithm("plus-plain", TWO)
+    with pytest.raises(ValueError, match="cannot go on"):
+        server.load_state_dict(server.state_dict())
