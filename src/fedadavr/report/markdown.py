@@ -1,28 +1,29 @@
-"""A report as Markdown, for READMEs: the tables; curves are pictures of their own."""
+"""A report as Markdown, for READMEs: tables, and curves as pictures in files beside it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from fedadavr.report.blocks import Cell, Curves, Page, Section, Table
 
 
-def render(page: Page) -> str:
-    """The whole report."""
+def render(page: Page, pictures: Mapping[str, str] | None = None) -> str:
+    """The whole report; `pictures` are the files of the curves, by their titles."""
     parts = [f"# {_plain(page.title)}", _plain(page.about)]
-    parts += [_section(section) for section in page.sections]
+    parts += [_section(section, pictures or {}) for section in page.sections]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _section(section: Section) -> str:
+def _section(section: Section, pictures: Mapping[str, str]) -> str:
     parts = [f"## {_plain(section.title)}"]
     if isinstance(section, Table):
         parts += [_plain(section.note), table(section), _command(section.command)]
     elif isinstance(section, Curves):
-        names = ", ".join(panel.title for panel in section.panels)
-        parts += [_plain(section.note),
-                  f"Curves for {_plain(names)}: see the report as `html` or `png`.",
-                  _command(section.command)]  # fmt: skip
+        names = _plain(", ".join(panel.title for panel in section.panels))
+        file = pictures.get(section.title)
+        shown = f"![{names}]({file})" if file else f"Curves for {names}: see `html` or `png`."
+        parts += [_plain(section.note), shown, _command(section.command)]
     else:
         parts += [_plain(paragraph) for paragraph in section.paragraphs]
     return "\n\n".join(filter(None, parts))
