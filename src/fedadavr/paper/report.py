@@ -27,7 +27,6 @@ from fedadavr.report.blocks import (
     Section,
     Series,
     Table,
-    Text,
     mark_best,
 )
 from fedadavr.report.writing import place, write
@@ -95,8 +94,9 @@ def _sections(preset: Preset, results: Results) -> Iterator[Section]:
         if preset.targets:
             yield targets_table(preset, rows, typed)
         yield worst_table(preset, rows, typed)
-        if any(len(row.candidates) > 1 for row in preset.rows(preset.partitions[0])):
-            yield choices_table(preset, results, typed)
+        choices = choices_table(preset, results, typed)
+        if choices.rows:
+            yield choices
         yield time_table(preset, rows, typed)
     elif kind == "ablation":
         yield unrest_table(preset, rows, typed)
@@ -106,6 +106,10 @@ def _seeds(rows: dict[str, dict[str, Runs]]) -> list[int]:
     return sorted(
         {int(r.settings["seed"]) for row in rows.values() for c in row.values() for r in c}
     )
+
+
+def _title(preset: Preset) -> str:
+    return f"{NAMES[preset.dataset]}, {preset.name.partition('-')[2]}"
 
 
 def _first(rows: dict[str, dict[str, Runs]]) -> Record:
@@ -154,8 +158,8 @@ def optimizer_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str
         f"{NAMES[preset.dataset]}: accuracy by optimizer and server rate, %",
         ("algorithm", "optimizer", "server rate", *preset.partitions),
         mark_best(lines, shared=1),
-        "Client rate 0.01. The best of each algorithm and partition is bold. Beside our figure "
-        "the paper's, and ours minus the paper's.", _commands(rows, typed), "partition",
+        f"By the paper: {preset.expect}. Client rate 0.01. The best of each algorithm and "
+        "partition is bold. Beside our figure the paper's, and ours minus the paper's.", _commands(rows, typed), "partition",
     )  # fmt: skip
 
 
@@ -170,7 +174,7 @@ def accuracy_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str)
         for label, row in rows.items()
     ]
     return Table(
-        f"{NAMES[preset.dataset]}: accuracy, %", (preset.name, *preset.partitions),
+        f"{_title(preset)}: accuracy, %", (preset.name, *preset.partitions),
         mark_best(lines), "The best of each partition is bold.", _commands(rows, typed),
         "partition",
     )  # fmt: skip
@@ -183,9 +187,8 @@ def curves(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Curv
         for p in preset.partitions
     )
     return Curves(
-        f"{NAMES[preset.dataset]}: {preset.name.partition('-')[2]}",
-        tuple(panel for panel in panels if panel.series),
-        "Mean over seeds; the band is from the lowest to the highest.", typed,
+        f"{_title(preset)}: curves", tuple(panel for panel in panels if panel.series),
+        f"By the paper: {preset.expect}.", typed,
     )  # fmt: skip
 
 
