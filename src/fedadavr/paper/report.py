@@ -82,9 +82,6 @@ def _sections(preset: Preset, results: Results) -> Iterator[Section]:
     kind = preset.name.partition("-")[2]
     rows = results.cells(preset.name)
     typed = f"fedadavr paper run {preset.name} --seeds {' '.join(map(str, _seeds(rows)))}"
-    yield Text(
-        f"{NAMES[preset.dataset]}: {kind}", (preset.shows + ".", f"By the paper: {preset.expect}.")
-    )
     if kind == "optimizers":
         yield optimizer_table(preset, rows, typed)
         return
@@ -159,7 +156,8 @@ def optimizer_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str
         ("algorithm", "optimizer", "server rate", *preset.partitions),
         mark_best(lines, shared=1),
         f"By the paper: {preset.expect}. Client rate 0.01. The best of each algorithm and "
-        "partition is bold. Beside our figure the paper's, and ours minus the paper's.", _commands(rows, typed), "partition",
+        "partition is bold. Beside our figure the paper's, and ours minus the paper's.",
+        _commands(rows, typed), "partition",
     )  # fmt: skip
 
 
