@@ -47,7 +47,11 @@ def list_presets(seeds: int = 3, workers: int = 2, json: bool = False) -> None:
             preset.name, preset.shows, preset.expect, _duration(preset.minutes(seeds, workers))
         )
     Console().print(table)
-    print("memory and complexity need no run: fedadavr paper report shows them")
+    print(
+        "The paper has client rates 0.001, 0.01 and 0.1: 0.01 is run unless --client-lrs says more; "
+        "where rates are searched, all three.\nMemory, complexity and the paper's own rounds and "
+        "times need no run: fedadavr paper report shows them."
+    )
 
 
 def _duration(minutes: float) -> str:
@@ -93,6 +97,11 @@ def run_preset(
     wanted = filters(only)
     place = out / name
     console = Console(stderr=True)
+    console.print(
+        f"{name}: {preset.shows}\nby the paper: {preset.expect}; all of it takes about "
+        f"{_duration(preset.minutes(len(seeds), workers))} here",
+        soft_wrap=True, highlight=False,
+    )  # fmt: skip
     choices = [e for e in preset.choices() if _is_wanted(e, wanted)]
     records: list[Record] = []
     if choices:

@@ -228,7 +228,7 @@ def worst_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) ->
         for label, row in rows.items()
     ]  # fmt: skip
     return Table(
-        f"{NAMES[preset.dataset]}: accuracy of the worst tenth of the clients, %",
+        f"{_title(preset)}: accuracy of the worst tenth of the clients, %",
         (preset.name, *preset.partitions), mark_best(lines),
         "Of the same runs, in the same rounds.", typed, "partition",
     )  # fmt: skip
@@ -250,7 +250,7 @@ def choices_table(preset: Preset, results: Results, typed: str) -> Table:
             cells.append(Cell(rate or "–"))
         lines.append(Row((label,), tuple(cells)))
     return Table(
-        f"{NAMES[preset.dataset]}: client rates chosen on seed 41",
+        f"{_title(preset)}: client rates chosen on seed 41",
         (preset.name, *preset.partitions), tuple(lines),
         "Of 0.001, 0.01 and 0.1 the one with the highest accuracy; of the tuned ones the server "
         "rate, of 0.003, 0.01 and 0.03.", typed, "partition",
@@ -258,22 +258,39 @@ def choices_table(preset: Preset, results: Results, typed: str) -> Table:
 
 
 def time_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
-    """Seconds a round, and what the server remembers."""
+    """Seconds a round, what the server remembers, and seconds to each target on lq-1."""
     lines = []
     for label, row in rows.items():
         runs = [run for cell in row.values() for run in cell if run.rounds]
-        if runs:
-            lines.append(Row((label,), (
-                Cell.of((r.seconds_training / r.rounds[-1] for r in runs), digits=3),
-                Cell.of((r.seconds_server / r.rounds[-1] for r in runs), digits=4),
-                Cell.of((r.memory_bytes / 1e6 for r in runs), digits=1),
-            )))  # fmt: skip
+        if not runs:
+            continue
+        cells = [
+            Cell.of((r.seconds_training / r.rounds[-1] for r in runs), digits=3),
+            Cell.of((r.seconds_server / r.rounds[-1] for r in runs), digits=4),
+            Cell.of((r.memory_bytes / 1e6 for r in runs), digits=1),
+        ]
+        hard = row.get("lq-1", ())
+        for target in preset.targets:
+            seconds = Cell.of((_seconds_to(run, target) for run in hard), digits=1)
+            missed = seconds.count != len(hard) or not hard
+            cells.append(replace(seconds, text="x") if missed else seconds)
+        lines.append(Row((label,), tuple(cells)))
     return Table(
-        f"{NAMES[preset.dataset]}: seconds a round, and memory",
-        (preset.name, "clients train, s", "server steps, s", "memory, MB"), tuple(lines),
-        "Of one process, while another ran beside it; memory is what is kept of the clients after "
-        "the last round. MIFA trains everybody in its first round.", typed,
+        f"{_title(preset)}: time and memory",
+        (preset.name, "clients train, s a round", "server steps, s a round", "memory, MB",
+         *(f"s to {target} %, lq-1" for target in preset.targets)), tuple(lines),
+        "Of one process, while another ran beside it, evaluation left out; memory is what is kept "
+        "of the clients after the last round. x: not reached by all seeds. MIFA trains everybody "
+        "in its first round.", typed,
     )  # fmt: skip
+
+
+def _seconds_to(run: Record, target: float) -> float | None:
+    """Training and server steps up to the first evaluated round that reaches a target."""
+    rounds = run.rounds_to(target)
+    if rounds is None:
+        return None
+    return rounds * (run.seconds_training + run.seconds_server) / run.rounds[-1]
 
 
 def unrest_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
