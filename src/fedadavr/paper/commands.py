@@ -48,7 +48,7 @@ def list_presets(seeds: int = 3, workers: int = 2, json: bool = False) -> None:
         )
     Console().print(table)
     print(
-        "The paper has client rates 0.001, 0.01 and 0.1: 0.01 is run unless --client-lrs says more; "
+        "The paper has client rates 0.001, 0.01, 0.1: 0.01 is run unless --client-lrs says more; "
         "where rates are searched, all three.\nMemory, complexity and the paper's own rounds and "
         "times need no run: fedadavr paper report shows them."
     )
