@@ -229,12 +229,40 @@ def _dot(x, y, n):
     return np.float64(total)
 
 
+@_jit_sum
+def _products(p, g, y, c, mean_g, mean_y, mean_c, cross, n):
+    """cross += p * (gg, gy, gc, yy, yc, cc), and the means of all three, in one walk."""
+    q = np.float32(p)
+    gg = gy = gc = yy = yc = cc = np.float32(0.0)
+    for j in range(n):
+        a, b, d = g[j], y[j], c[j]
+        gg += a * a
+        gy += a * b
+        gc += a * d
+        yy += b * b
+        yc += b * d
+        cc += d * d
+        mean_g[j] += q * a
+        mean_y[j] += q * b
+        mean_c[j] += q * d
+    for place, product in enumerate((gg, gy, gc, yy, yc, cc)):
+        cross[place] += p * np.float64(product)
+
+
 @_jit
 def _scale(coefficient, x, s, n):
     """s <- coefficient * x."""
     c = np.float32(coefficient)
     for j in range(n):
         s[j] = c * x[j]
+
+
+@_jit
+def _move(keep, push, g, c, n):
+    """c <- keep * c + push * g."""
+    a, b = np.float32(keep), np.float32(push)
+    for j in range(n):
+        c[j] = a * c[j] + b * g[j]
 
 
 @_jit
@@ -404,6 +432,9 @@ def advance(
     in `cross`, which gets gg, gy, gc, yy, yc and cc.
     """
     centers, learns = len(center), len(part) > 0
+    fed = np.zeros(centers, np.int64)  # by how many clients; by one, a center moves at once
+    for z in of:
+        fed[z] += 1
     moved = np.empty((centers, BLOCK), np.float32)
     mean_g = np.empty(BLOCK if learns else 0, np.float32)
     mean_y = np.empty(BLOCK if learns else 0, np.float32)
@@ -436,7 +467,7 @@ def advance(
             c = carray(_pointer(center[z] + 4 * a), n, np.float32)
             if pull[z] != 0.0:
                 _add(pull[z], c, r, n)
-            if center_keep[z] != 1.0:
+            if center_keep[z] != 1.0 and fed[z] != 1:
                 _scale(center_keep[z], c, moved[z], n)
         for record in range(len(first) - 1):
             alone = first[record + 1] - first[record] == 1 and keep == 0.0 and lean == 0.0
@@ -465,7 +496,10 @@ def advance(
                     _add(gain[i], g, r, n)
                     if remembers:
                         _add(share[i], g, s, n)
-                if learns:
+                if learns and remembers and centers:
+                    c = carray(_pointer(center[of[i]] + 4 * a), n, np.float32)
+                    _products(part[i], g, y, c, mean_g, mean_y, mean_c, cross[:, b], n)
+                elif learns:
                     p = part[i]
                     _add(p, g, mean_g, n)
                     cross[0, b] += p * _dot(g, g, n)
@@ -478,10 +512,13 @@ def advance(
                         _add(p, c, mean_c, n)
                         cross[2, b] += p * _dot(g, c, n)
                         cross[5, b] += p * _dot(c, c, n)
-                        if remembers:
-                            cross[4, b] += p * _dot(y, c, n)
                 if centers:
-                    _add(push[i], g, moved[of[i]], n)
+                    z = of[i]
+                    if fed[z] != 1:
+                        _add(push[i], g, moved[z], n)
+                    elif center_keep[z] != 1.0:
+                        c = carray(_pointer(center[z] + 4 * a), n, np.float32)
+                        _move(center_keep[z], push[i], g, c, n)
             if remembers:
                 stored = g if alone else s
                 _fetch(ahead, 2, 4, size)
@@ -499,7 +536,7 @@ def advance(
                 if remembers:
                     cross[4, b] -= _dot(mean_y, mean_c, n)
         for z in range(centers):
-            if center_keep[z] != 1.0:
+            if center_keep[z] != 1.0 and fed[z] != 1:
                 c = carray(_pointer(center[z] + 4 * a), n, np.float32)
                 c[:] = moved[z, :n]
         if scale != 1.0:
