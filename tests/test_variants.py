@@ -85,6 +85,36 @@ def test_layers_have_their_own_kinds() -> None:
     assert server.members["1"] == (10, (1, 0))
 
 
+@pytest.mark.parametrize("settings", [s for s in SETTINGS if "sampler" not in s
+                                      and s.get("memories") != "own"], ids=str)  # fmt: skip
+def test_with_no_stale_center_nothing_is_replaced(settings: dict[str, Any]) -> None:
+    """Then it is FedAdaVR+."""
+    agree("plus-replace", TWO, settings)
+
+
+def test_a_stale_center_makes_room() -> None:
+    """For a reply like none, which is then told apart; who was of the old kind is not counted."""
+    server: Any = algorithm("plus-replace", TWO, centers=2, optimizer="sgd", server_lr=1e-9)
+    along = np.random.default_rng(0).normal(size=(3, TWO.size)).astype("f4")
+    w = TWO.zeros()
+
+    def come(*kinds: int) -> None:
+        server.step(w, [Update(f"{k}", w - along[k], 10) for k in kinds])
+
+    come(0, 1)
+    come(1)
+    come(2)  # no center is stale yet: it joins one
+    assert server.members["2"][1][0] in (0, 1)
+    for _ in range(3):
+        come(1)
+    come(2)
+    kind = server.members["2"][1][0]
+    assert kind != server.members["1"][1][0]
+    assert "0" not in server.members
+    np.testing.assert_allclose(server.kinds.vectors[kind], along[2], rtol=1e-5)
+    assert server.report()["shares"] == [0.5, 0.5]
+
+
 @pytest.mark.parametrize("settings", [s for s in SETTINGS if s.get("memories") != "own"], ids=str)
 def test_centers_in_fp32_are_those_there_are(settings: dict[str, Any]) -> None:
     """To the bit; in fp16 and int8 they are what the codec reads."""
@@ -126,11 +156,53 @@ def test_an_offset_moves_with_its_center() -> None:
     np.testing.assert_allclose(step, 2 * along.mean(axis=0), atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["plus-explore", "plus-shrink", "plus-explore-shrink"])
+def test_uniform_cohorts_of_many_clients(name: str) -> None:
+    """With a uniform sampler and no trust, kinds and their shares change nothing."""
+    agree(name, TWO, {"sampler": "uniform", "trust": 0.0})
+
+
+def test_shares_are_shrunk_as_far_as_chance_may_explain_them() -> None:
+    """Fully where they are equal but for chance, hardly where many clients tell them apart."""
+    server: Any = algorithm("plus-shrink", TWO, optimizer="sgd", server_lr=1e-9)
+    rng, w = np.random.default_rng(0), TWO.zeros()
+    along = rng.normal(size=(2, TWO.size)).astype("f4")
+    server.step(w, [Update(str(c), w - along[int(c > 2)], 10) for c in range(6)])
+    np.testing.assert_allclose(server.report()["shares"], [0.5, 0.5])
+    server.step(w, [Update(str(c), w - along[int(c % 10 == 0)], 10) for c in range(400)])
+    shares = np.array(server.report()["shares"])
+    np.testing.assert_allclose(shares, [0.9, 0.1], atol=2e-3)
+    assert (shares != [0.9, 0.1]).all()
+    assert shares.sum() == pytest.approx(1.0)
+
+
+def test_cohorts_are_uniform_while_kinds_are_being_found() -> None:
+    """Then they cover the kinds, as those of FedAdaVR+ do."""
+    everyone = [f"{c:02d}" for c in range(60)]
+    along = np.random.default_rng(0).normal(size=(4, TWO.size)).astype("f4")
+    w = TWO.zeros()
+
+    def met(clients: list[str]) -> tuple[list[str], ...]:
+        drawn = []
+        for name, sampler in (("plus-explore", "kinds"), ("fedadavr-plus", "uniform"),
+                              ("fedadavr-plus", "kinds")):  # fmt: skip
+            server = algorithm(name, TWO, sampler=sampler, server_lr=1e-9, population=60)
+            server.step(w, [Update(c, w - along[int(c) % 4], 10) for c in clients])
+            drawn.append(server.sample(7, 2, everyone, 5))
+        return tuple(drawn)
+
+    explored, uniform, _ = met(everyone[:5])  # three kinds were met in one client only
+    assert explored == uniform
+    explored, _, covered = met(everyone[:20])
+    assert explored == covered
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "sentence"),
     [
         ("plus-offset", {"memories": "own"}, "needs both memories"),
         ("plus-layer-centers", {"sampler": "kinds"}, "sampler must be uniform"),
+        ("plus-replace", {"sampler": "kinds"}, "uniform cohorts"),
         ("plus-int8-centers", {"memories": "own"}, "needs the memory of centers"),
     ],
 )
