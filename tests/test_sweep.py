@@ -175,6 +175,17 @@ def test_a_search_learns_and_goes_on(
     assert len({r.settings["client_lr"] for r in records}) == 4
 
 
+def test_a_search_may_propose_a_point_again(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two points, six trials: each point is run once, and the search ends."""
+    more = ["--search", "optuna", "--grid", "optimizer=adam,yogi", "--trials", "6"]
+    main(words(mine, tmp_path, *more, "--workers", "2"))
+    told = json.loads(capsys.readouterr().out)
+    assert (told["runs"], told["new"], told["kept"]) == (2, 2, 4)
+    assert len(read_lines(tmp_path / RECORDS)) == 2
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

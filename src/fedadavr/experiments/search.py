@@ -66,23 +66,23 @@ def search(
     study = optuna.create_study(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=base.seed)
     )
-    waiting: dict[str, tuple[Any, list[float]]] = {}  # by run: its trial, and the seeds' figures
+    waiting: dict[str, list[tuple[Any, list[float]]]] = {}  # by run: trials, their seeds' figures
 
     def propose() -> Iterator[Experiment]:
         for _ in range(trials):
             trial = study.ask(space)
             figures: list[float] = []
             point = [replace(base, seed=seed, **trial.params).resolved() for seed in seeds]
-            for experiment in point:
-                waiting[run_id(given(experiment))] = (trial, figures)
+            for experiment in point:  # which may have been proposed before
+                waiting.setdefault(run_id(given(experiment)), []).append((trial, figures))
             yield from point
 
     def learn(record: Record) -> None:
-        trial, figures = waiting[record.id]
-        figures.append(record.final_accuracy or 0.0)
         on_record(record)
-        if len(figures) == len(seeds):
-            study.tell(trial, statistics.mean(figures))
+        for trial, figures in waiting.pop(record.id):
+            figures.append(record.final_accuracy or 0.0)
+            if len(figures) == len(seeds):
+                study.tell(trial, statistics.mean(figures))
 
     replace(base, seed=seeds[0]).resolved()  # what is wrong with the rest is said before any work
     return sweep(

@@ -128,6 +128,7 @@ def sweep(
                     progress.running.pop(number, None)
                     if kind == "done":
                         keep(what, out)
+                        done[what.id] = what
                         progress.finished.append(what)
                         if on_record is not None:
                             on_record(what)

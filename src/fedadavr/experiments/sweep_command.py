@@ -73,6 +73,7 @@ def main(argv: list[str], prog: str) -> None:
 
 def finish(progress: Progress, records: list[Record], out: Path, json: bool) -> None:
     """Show what came of it; a run that failed makes the program fail, after the others."""
+    records = list({record.id: record for record in records}.values())
     if json:
         print(json_format.dumps({
             "runs": len(records), "new": len(progress.finished), "kept": progress.kept,
