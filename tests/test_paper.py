@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fedadavr.cli import main
+from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.records import RECORDS, Record, given, read_lines
 from fedadavr.paper import numbers
 from fedadavr.paper.claims import claims, compare
 from fedadavr.paper.presets import BASELINES, PRESETS, RATES, SEEDS, TUNING_SEED, Preset, Row
 from fedadavr.paper.report import paper_page
-from fedadavr.paper.results import Results, of_paper
+from fedadavr.paper.results import Figure, Results, of_paper
 from fedadavr.report.blocks import Table
 
 
@@ -130,11 +132,74 @@ def test_claims_need_all_baselines_and_count_divergence() -> None:
     records = made_up(preset)
     told = {row.labels[0]: row.cells[0].text for row in claims(Results(records)).rows}
     assert any("above all nine baselines" in claim for claim in told)
+    fewer = [r for r in records if r.settings["algorithm"] != "mifa" or r.settings["seed"] != 43]
+    assert not any("above all nine" in row.labels[0] for row in claims(Results(fewer)).rows)
     partial = [r for r in records if r.settings["algorithm"] != "mifa"]
     assert not any("above all nine" in row.labels[0] for row in claims(Results(partial)).rows)
-    assert compare((90.0, 1.0), (88.0, 1.5)) == 1
-    assert compare((90.0, 3.0), (88.0, 1.5)) == 0
-    assert compare((80.0, 1.0), (88.0, 1.5)) == -1
+    seeds = frozenset(SEEDS)
+    assert compare(Figure(90.0, 1.0, seeds), Figure(88.0, 1.5, seeds)) == 1
+    assert compare(Figure(90.0, 3.0, seeds), Figure(88.0, 1.5, seeds)) == 0
+    assert compare(Figure(80.0, 1.0, seeds), Figure(88.0, 1.5, seeds)) == -1
+    assert str(Figure(78.0, 0.0, frozenset([42]))) == "78.0 (1 seed)"
+
+
+def rated(preset: str, worth: Callable[[Experiment], list[float]]) -> dict[str, str]:
+    """The verdicts on made-up runs: `worth` gives the accuracies of the averaging window."""
+    records = []
+    for e in PRESETS[preset].experiments(made_up(PRESETS[preset]), SEEDS):
+        values = worth(e)
+        rounds = list(range(1, len(values) + 1))
+        mean = sum(values) / len(values)
+        records.append(Record(given(e), rounds, values, [1.0] * len(values), mean, 1.0, mean))
+    return {row.labels[0]: row.cells[0].text for row in claims(Results(records)).rows}
+
+
+def test_instability_is_judged_by_the_swing() -> None:
+    """Not by accuracy: NoVR as good but restless is unstable; worse but calm is not."""
+    unstable = "Fashion-MNIST lq-1: without memory it is unstable"
+    worse = "Fashion-MNIST lq-1: without memory it is worse"
+
+    def restless(e: Experiment) -> list[float]:
+        return [60.0, 80.0] * 18 if e.algorithm == "fedadavr-novr" else [70.0] * 36
+
+    def calm(e: Experiment) -> list[float]:
+        return [40.0] * 36 if e.algorithm == "fedadavr-novr" else [70.0] * 36
+
+    told = rated("fmnist-ablation", restless)
+    assert told[unstable] == "holds"
+    assert told[worse] == "does not hold"
+    told = rated("fmnist-ablation", calm)
+    assert told[unstable] == "does not hold"
+    assert told[worse] == "holds"
+
+
+def test_quantization_can_fail() -> None:
+    """Thirty points lower everywhere is a verdict, and so is no difference."""
+    claim = "MNIST: quantization to fp16 costs nothing"
+
+    def much_worse(e: Experiment) -> list[float]:
+        return [40.0 if e.algorithm == "fedadavr-quant" else 70.0]
+
+    assert rated("mnist-optimizers", much_worse)[claim] == "does not hold"
+    assert rated("mnist-optimizers", lambda e: [70.0 + 0.1 * e.seed])[claim] == "holds"
+
+
+def test_the_papers_figure_stands_only_beside_its_own_cells() -> None:
+    """Other precisions, cohorts, epochs or client rates have no figure in the paper's tables."""
+    codecs = PRESETS["fmnist-precisions"].experiments([], (42,))
+    assert [of_paper(e) for e in codecs] == [None] * 4
+    cohorts = PRESETS["mnist-participation"].experiments([], (42,))
+    told = [e for e in cohorts if of_paper(e) is not None]
+    assert {(e.clients_per_round, e.local_epochs) for e in told} == {(5, 1)}
+    rates = PRESETS["mnist-optimizers"].experiments([], (42,), (0.001, 0.01))
+    assert [of_paper(e) is None for e in rates[:2]] == [True, False]
+
+
+def test_a_run_in_two_files_counts_once() -> None:
+    """Two presets may have recorded the same run at the same time."""
+    records = made_up(PRESETS["mnist-optimizers"])
+    twice = Results([*records, *records[:50]]).cells("mnist-optimizers")
+    assert {len(runs) for row in twice.values() for runs in row.values()} == {3}
 
 
 def test_paper_run_from_the_command_line(
@@ -172,6 +237,12 @@ def test_paper_run_from_the_command_line(
         (["run", "mnist-optimizers", "--only", "lq-1"], "type a field and its values"),
         (["run", "mnist-optimizers", "--only", "partition=lq-9"], "has no such cell"),
         (["run", "mnist-optimizers", "--only", "parition=lq-1"], "did you mean 'partition'"),
+        (["run", "mnist-optimizers", "--only", "parition=none"], "did you mean 'partition'"),
+        (["run", "mnist-optimizers", "--only", "seed=42"], "use --seeds"),
+        (["run", "mnist-baselines", "--only", "client-lr=0.01"], "mnist-baselines chooses it"),
+        (["run", "mnist-optimizers", "--only", "partition=iid", "partition=lq-1"], "named twice"),
+        (["run", "mnist-baselines", "--seeds", "-1"], "--seed must not be negative"),
+        (["run", "mnist-optimizers", "--client-lrs", "-5"], "client_lr"),
         (["report", "--results", "nowhere"], "there are no records in nowhere"),
     ],
 )

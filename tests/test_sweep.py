@@ -90,6 +90,10 @@ def test_a_killed_sweep_goes_on(mine: str, tmp_path: Path) -> None:
     main(words(mine, cut, *more))
     assert figures(cut) == figures(whole)
     assert not (cut / "unfinished").exists()
+    lines = (cut / RECORDS).read_bytes()
+    (cut / RECORDS).write_bytes(lines.removesuffix(b"\n"))  # a whole line, but for its end
+    main(words(mine, cut, *more))
+    assert (cut / RECORDS).read_bytes() == lines
 
 
 def test_a_run_that_diverges_has_a_record(
@@ -133,6 +137,37 @@ def test_a_run_that_fails_otherwise_is_told_and_tried_again(
             "runs": 1, "new": new, "kept": 1 - new, "failed": 1, "out": ""
         }  # fmt: skip
         assert "KeyError" in told.err
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the out-of-memory killer would have it: its runs are lost, the others are done."""
+    file = tmp_path / "deadly.py"
+    file.write_text(
+        "import os\nimport torch\nfrom fedadavr.models import model\n\n\n@model('deadly')\n"
+        "class Deadly(torch.nn.Module):\n    def __init__(self, classes=10):\n"
+        "        super().__init__()\n        self.layer = torch.nn.Linear(784, classes)\n\n"
+        "    def forward(self, x):\n        if self.training and torch.is_grad_enabled():\n"
+        "            os.kill(os.getpid(), 9)\n        return self.layer(x.flatten(1))\n"
+    )
+    arguments = [
+        "sweep",
+        "--load",
+        str(file),
+        "--rounds",
+        "1",
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+        "--clients",
+        "50",
+        "--grid",
+        "model=deadly,lenet5",
+        "seed=1,2",
+    ]
+    with pytest.raises(SystemExit):
+        main(arguments)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["new"], told["failed"]) == (2, 2)
 
 
 def test_two_sweeps_do_not_share_a_folder(mine: str, tmp_path: Path) -> None:
@@ -200,6 +235,11 @@ def test_a_search_may_propose_a_point_again(
         (["--search", "grid"], "'grid'"),
         (["--search", "optuna"], "something to search"),
         (["--search", "optuna", "--grid", "server-lr=1..0.1"], "to a larger one"),
+        (["--search", "optuna", "--grid", "server-lr=1..inf"], "to a larger one"),
+        (["--search", "optuna", "--grid", "server-lr=1..2", "seed=1..5"], "one by one"),
+        (["--search", "optuna", "--grid", "clients-per-round=2..100"], "more than the 20"),
+        (["--commit-every", "5"], "each needs a store of its own"),
+        (["--algorithms", "fedavg:client-lr=1", "--grid", "client-lr=2"], "has its own"),
         (["--store", "lmdb:x"], "each needs a store of its own"),
     ],
 )
@@ -221,7 +261,7 @@ def test_a_grid_from_a_file(mine: str, tmp_path: Path, capsys: pytest.CaptureFix
     config = tmp_path / "grid.toml"
     config.write_text(
         f'load = "{mine}"\ndataset = "blobs"\nmodel = "mlp"\nclients = 20\nrounds = 2\n'
-        "[grid]\nserver-lr = [0.01, 0.1]\nseed = [1, 2]\n"
+        "[grid]\nserver-lr = [0.01, 0.1]\nseed = [1, 2]\noptimizer = 'adam'\n"
     )
     main(["sweep", "--config", str(config), "--rounds", "1", "--out", str(tmp_path), "--json"])
     assert json.loads(capsys.readouterr().out)["new"] == 4
@@ -265,6 +305,7 @@ def test_the_command_of_a_record_runs_it_again() -> None:
     for experiment in (
         Experiment(dataset="mnist", partition="lq-2", optimizer="yogi", server_lr=0.005, seed=43),
         Experiment(dataset="fmnist", algorithm="fedprox", mu=1e-9, rounds=150, average_last=25),
+        Experiment(dataset="fmnist", rounds=150, average_last=10, client_lr=0.0031415926535),
         Experiment(dataset="shakespeare", evaluate_examples=20_000, algorithm="fedavg"),
     ):
         full = experiment.resolved()

@@ -28,16 +28,21 @@ class Processes:
     """
 
     def __init__(self, number: int, target: Callable[..., None], *args: Any) -> None:
+        self._task = (target, args)
+        self.lines: list[Any] = [None] * number
+        self._processes: list[Any] = [None] * number
+        for k in range(number):
+            self.start(k)
+
+    def start(self, number: int) -> None:
+        """Start one of them, or start it again after it has died."""
         context = multiprocessing.get_context("spawn")
-        self.lines: list[Any] = []
-        self._processes = []
-        for _ in range(number):
-            here, there = context.Pipe()
-            process = context.Process(target=_live, args=(target, there, *args), daemon=True)
-            process.start()
-            there.close()
-            self.lines.append(here)
-            self._processes.append(process)
+        target, args = self._task
+        here, there = context.Pipe()
+        process = context.Process(target=_live, args=(target, there, *args), daemon=True)
+        process.start()
+        there.close()
+        self.lines[number], self._processes[number] = here, process
 
     def send(self, number: int, message: Any) -> None:
         """Say something to one of them."""

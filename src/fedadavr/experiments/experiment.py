@@ -272,7 +272,7 @@ def read_toml(path: Path, kind: type = Experiment) -> dict[str, Any]:
         given = tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise ValueError(f"there is no file {path}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from None
     kinds = {field.name: str(field.type).removesuffix(" | None") for field in fields(kind)}
     settings = {}
@@ -287,7 +287,10 @@ def read_toml(path: Path, kind: type = Experiment) -> dict[str, Any]:
 def _typed(value: Any, kind: str, where: str) -> Any:
     """A value of a TOML file as a field of that type."""
     if kind == "tuple[str, ...]" and isinstance(value, dict):  # a grid: its values by field
-        return tuple(f"{key}={','.join(map(str, values))}" for key, values in value.items())
+        return tuple(
+            f"{key}={','.join(map(str, values if isinstance(values, list) else [values]))}"
+            for key, values in value.items()
+        )
     if kind.startswith("tuple[") and isinstance(value, list):
         return tuple(_typed(one, kind[6:-6], where) for one in value)
     if kind == "float" and type(value) is int:

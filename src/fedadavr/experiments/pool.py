@@ -25,7 +25,7 @@ Do = Callable[[Any, Callable[[dict[str, Any]], None]], Any]
 def in_processes(do: Do, tasks: Iterable[Any], workers: int) -> Iterator[Event]:
     """Do tasks, as many at a time as there are workers; a task is taken when a process is free.
 
-    A task that fails is told with its reason; the others go on.
+    A task that fails is told with its reason; the others go on. A process that dies is replaced.
     """
     waiting = enumerate(tasks)
     processes = Processes(workers, _work, do)
@@ -33,8 +33,13 @@ def in_processes(do: Do, tasks: Iterable[Any], workers: int) -> Iterator[Event]:
 
     def give(process: int) -> None:
         task = next(waiting, None)
-        if task is not None:
-            busy[process] = task[0]
+        if task is None:
+            return
+        busy[process] = task[0]
+        try:
+            processes.send(process, task[1])
+        except ProcessDied:  # with nothing to do: another takes its task
+            processes.start(process)
             processes.send(process, task[1])
 
     try:
@@ -45,31 +50,34 @@ def in_processes(do: Do, tasks: Iterable[Any], workers: int) -> Iterator[Event]:
                 process, (kind, what) = processes.receive()
             except ProcessDied as died:
                 process, kind, what = died.number, "died", str(died)
+                processes.start(process)
             if process not in busy:  # it died when there was nothing left to do
                 continue
             if kind == "row":
                 yield Event(busy[process], kind, what)
                 continue
             yield Event(busy.pop(process), kind, what)
-            if kind != "died":
-                give(process)
-        for task, _ in waiting:
-            yield Event(task, "died", "no worker process was left to run it")
+            give(process)
     finally:
         processes.close()
 
 
 def on_ray(do: Do, tasks: Iterable[Any], workers: int) -> Iterator[Event]:
-    """Do tasks on a Ray cluster, the one that $RAY_ADDRESS names, or one made here."""
+    """Do tasks on a Ray cluster, the one that $RAY_ADDRESS names, or one made here.
+
+    As many at a time as a cluster of one's own has CPUs; they tell only how they ended.
+    """
     try:
         import ray
     except ModuleNotFoundError:
         raise ValueError("--on ray needs Ray: pip install 'fedadavr[experiments]'") from None
 
     mine = not ray.is_initialized()
+    own = None if os.environ.get("RAY_ADDRESS") else workers
     if mine:
-        own = None if os.environ.get("RAY_ADDRESS") else workers
         ray.init(num_cpus=own, log_to_driver=False, include_dashboard=False)
+    if own is None:
+        workers = max(workers, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call]
     remote = ray.remote(num_cpus=1)(_attempt)
     waiting = enumerate(tasks)
     busy: dict[Any, int] = {}

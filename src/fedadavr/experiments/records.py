@@ -98,8 +98,11 @@ def command(experiment: Experiment) -> str:
     words = ["fedadavr", "run", "--dataset", experiment.dataset]
     for f in fields(Experiment):
         value = getattr(experiment, f.name)
-        if f.name != "dataset" and value is not None and value != getattr(usual, f.name):
-            text = f"{value:g}" if isinstance(value, float) else str(value)
+        follows = f.name == "average_last" and experiment.rounds != usual.rounds
+        if f.name == "dataset" or value is None:
+            continue
+        if value != getattr(usual, f.name) or follows:
+            text = repr(value) if isinstance(value, float) else str(value)
             words += [flag(f.name), text.partition(CONTENTS)[0] if f.name == "load" else text]
     return shlex.join(words)
 
@@ -139,15 +142,16 @@ def worst_decile(accuracies: Sequence[float]) -> float:
 def read(paths: Sequence[Path]) -> list[Record]:
     """The records in files and folders: of a sweep, a comparison, or a single run.
 
-    A run that is there twice, by its settings, counts once: the one that was named last.
+    A run that is there twice, by its settings, counts once: the one with a result, else the last.
     """
     found: dict[str, Record] = {}
     for path in paths:
-        before = len(found)
-        for record in _records(path):
-            found.pop(record.id, None)
-            found[record.id] = record
-        if len(found) == before and not any(True for _ in _records(path)):
+        here = list(_records(path))
+        for record in here:
+            before = found.get(record.id)
+            if before is None or before.failure is not None or record.failure is None:
+                found[record.id] = record
+        if not here:
             raise ValueError(f"{path} holds no finished run: name a run's folder, a comparison's, "
                              f"a sweep's, or a {RECORDS}")  # fmt: skip
     return list(found.values())
@@ -162,12 +166,15 @@ def _records(path: Path) -> Iterable[Record]:
     for file in sorted(path.rglob(RECORDS)):
         yield from read_lines(file)
     for file in sorted(path.rglob("metrics.jsonl")):
-        if "unfinished" in file.parts:
+        if "unfinished" in file.relative_to(path).parts:
             continue
         folder = RunFolder(file.parent)
         experiment, rows = folder.experiment(), folder.rows()
-        done = rows[-1]["round"] if rows else 0
-        record = from_rows(experiment, rows)
+        try:
+            done = rows[-1]["round"] if rows else 0
+            record = from_rows(experiment, rows)
+        except (KeyError, TypeError, IndexError):
+            raise ValueError(f"{file} has a line that is not a round's") from None
         if done < (experiment.rounds or 0):
             why = f"it has done {done} of its {experiment.rounds} rounds"
             record = replace(record, failure=why)
@@ -179,11 +186,27 @@ def read_lines(path: Path) -> list[Record]:
     lines = path.read_text().split("\n")
     records = []
     for number, line in enumerate(lines, 1):
+        if not line:
+            continue
         try:
-            if line:
-                records.append(Record(**json.loads(line)))
-        except (json.JSONDecodeError, TypeError):
+            records.append(_checked(json.loads(line)))
+        except (json.JSONDecodeError, TypeError, ValueError, KeyError) as error:
             if number == len(lines):  # it has no line break: it was being written
                 break
-            raise ValueError(f"{path}, line {number}, is not a run's record") from None
+            raise ValueError(
+                f"{path}, line {number}, is not a run's record of this version ({error})"
+            ) from None
     return records
+
+
+def _checked(told: Any) -> Record:
+    """A record as it was written, if its parts are what they must be."""
+    record = Record(**told)
+    record.experiment.seed  # noqa: B018, refuses settings that are unknown here
+    numbers = [*record.accuracy, *record.loss, *record.rounds, record.seconds]
+    numbers += [x for x in (record.final_accuracy, record.final_loss, record.worst_decile) if x]
+    if not all(isinstance(x, int | float) for x in numbers) or "seed" not in record.settings:
+        raise TypeError("a figure is no number, or the seed is missing")
+    if not len(record.rounds) == len(record.accuracy) == len(record.loss):
+        raise ValueError("it has not as many figures as rounds")
+    return record

@@ -51,12 +51,16 @@ def search(
         if ".." in values:
             low, high = (setting_of(key, end, where) for end in values.split("..", 1))
             name, ends = low[0], (low[1], high[1])
-            if isinstance(ends[0], str) or not 0 < ends[0] < ends[1]:
+            if isinstance(ends[0], str) or not 0 < ends[0] < ends[1] < float("inf"):
                 raise ValueError(f"{where}: a range goes from a positive number to a larger one")
+            if name == "seed":
+                raise ValueError(f"{where}: seeds are named one by one, as seed=42,43")
             kind = IntDistribution if isinstance(ends[0], int) else FloatDistribution
             space[name] = kind(*ends, log=True)
         else:
             pairs = [setting_of(key, value, where) for value in values.split(",")]
+            if len({value for _, value in pairs}) < len(pairs):
+                raise ValueError(f"{where} names a value twice")
             if pairs[0][0] == "seed":
                 seeds = [value for _, value in pairs]
             else:
@@ -84,7 +88,17 @@ def search(
             if len(figures) == len(seeds):
                 study.tell(trial, statistics.mean(figures))
 
-    replace(base, seed=seeds[0]).resolved()  # what is wrong with the rest is said before any work
+    for ends_of in (_lowest, _highest):  # what is wrong is said before any work
+        corner = {name: ends_of(kind) for name, kind in space.items()}
+        replace(base, seed=seeds[0], **corner).resolved()
     return sweep(
         propose(), machine, out, console, total=trials * len(seeds), on=on, on_record=learn
     )
+
+
+def _lowest(kind: Any) -> Any:
+    return kind.choices[0] if hasattr(kind, "choices") else kind.low
+
+
+def _highest(kind: Any) -> Any:
+    return kind.choices[-1] if hasattr(kind, "choices") else kind.high

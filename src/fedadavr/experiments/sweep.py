@@ -96,9 +96,9 @@ def sweep(
     with _alone(out):
         done = {record.id: record for path in known for record in read_lines(path)}
         done |= {record.id: record for record in read_lines_of(out)}
-        for folder in (out / UNFINISHED).glob("*"):
-            if folder.name in done:  # it was recorded, and then came a crash
-                shutil.rmtree(folder, ignore_errors=True)
+        for left in (out / UNFINISHED).glob("*"):
+            if left.stem in done:  # it was recorded, and then came a crash
+                clear(left.with_suffix(""))
         if total is None:
             experiments = list(experiments)
             total = len(experiments)
@@ -153,17 +153,26 @@ def record_run(
     if folder is None:  # on another machine
         with tempfile.TemporaryDirectory() as place:
             return record_run((experiment, machine, Path(place) / "run"), tell)
-    resume = (folder / CHECKPOINT).exists()
-    if not resume:
-        shutil.rmtree(folder, ignore_errors=True)
-    try:
-        result = run(experiment, machine, folder, resume=resume, on_row=tell, keep_last=False)
-    except Diverged as error:
-        rows = RunFolder(folder).rows()
-        lost = from_rows(experiment, rows)
-        return replace(lost, final_accuracy=None, final_loss=None, worst_decile=None,
-                       failure=str(error))  # fmt: skip
-    return from_rows(experiment, RunFolder(folder).rows(), result.memory_bytes)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with lock_of(folder).open("w") as lock:
+        # The worker of a sweep that was killed may still write here, for a round at most.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        resume = (folder / CHECKPOINT).exists()
+        if not resume:
+            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            result = run(experiment, machine, folder, resume=resume, on_row=tell, keep_last=False)
+        except Diverged as error:
+            rows = RunFolder(folder).rows()
+            lost = from_rows(experiment, rows)
+            return replace(lost, final_accuracy=None, final_loss=None, worst_decile=None,
+                           failure=str(error))  # fmt: skip
+        return from_rows(experiment, RunFolder(folder).rows(), result.memory_bytes)
+
+
+def lock_of(folder: Path) -> Path:
+    """Held by the process that does this run."""
+    return folder.with_name(f"{folder.name}.lock")
 
 
 def keep(record: Record, out: Path) -> None:
@@ -172,11 +181,17 @@ def keep(record: Record, out: Path) -> None:
         file.write(record.to_json().encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
-    shutil.rmtree(out / UNFINISHED / record.id, ignore_errors=True)
+    clear(out / UNFINISHED / record.id)
+
+
+def clear(folder: Path) -> None:
+    """Remove what a run has left that is recorded."""
+    shutil.rmtree(folder, ignore_errors=True)
+    lock_of(folder).unlink(missing_ok=True)
 
 
 def read_lines_of(out: Path) -> list[Record]:
-    """The records of a sweep's folder; the rest of a line that a crash cut short is removed."""
+    """The records of a sweep's folder; a last line without a line break is completed or removed."""
     path = out / RECORDS
     if not path.is_file():
         return []
@@ -184,7 +199,11 @@ def read_lines_of(out: Path) -> list[Record]:
     data = path.read_bytes()
     if data and not data.endswith(b"\n"):
         with path.open("r+b") as file:
-            file.truncate(data.rfind(b"\n") + 1)
+            if len(records) > data.count(b"\n"):  # only the line break is missing
+                file.seek(0, os.SEEK_END)
+                file.write(b"\n")
+            else:
+                file.truncate(data.rfind(b"\n") + 1)
     return records
 
 

@@ -45,8 +45,10 @@ def main(argv: list[str], prog: str) -> None:
     if options.trials < 1:
         raise ValueError(f"--trials must be at least 1, got {options.trials}")
     options.machine.check()
-    if options.store is not None:
+    if options.store is not None or options.commit_every or options.encrypt_with:
         raise ValueError("a sweep makes many runs, and each needs a store of its own: use run")
+    if options.tensorboard:
+        raise ValueError("a sweep keeps only the figures of its runs: --tensorboard is for run")
     if options.load:
         load_file(options.load)
     if options.algorithms and options.algorithm != Experiment().algorithm:
@@ -98,6 +100,10 @@ def grid(
         raise ValueError(f"--grid names a field twice: {' '.join(axes)}")
     if "algorithm" in names and algorithms:
         raise ValueError("give the algorithms in --grid or in --algorithms, not in both")
+    for own in algorithms:
+        for name in names:
+            if f"{name.replace('_', '-')}=" in own or f"{name}=" in own:
+                raise ValueError(f"{own} has its own {flag(name)}, which --grid would change")
     fields.sort(key=lambda pair: pair[0] != "seed")
     points = itertools.product(*(values for _, values in fields))
     settings = [dict(zip([name for name, _ in fields], point, strict=True)) for point in points]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from fedadavr.experiments.experiment import Experiment, setting_of
+from fedadavr.experiments.experiment import Experiment, flag, setting_of
 from fedadavr.experiments.records import RECORDS, Record, read_lines
 from fedadavr.experiments.run import Machine
 from fedadavr.experiments.sweep import BACKENDS, sweep
@@ -102,17 +102,21 @@ def run_preset(
         f"{_duration(preset.minutes(len(seeds), workers))} here",
         soft_wrap=True, highlight=False,
     )  # fmt: skip
+    for field in (*preset.searched(), "seed"):
+        if field in wanted:
+            other = "use --seeds" if field == "seed" else f"{name} chooses it"
+            raise ValueError(f"--only cannot say {flag(field)}: {other}")
+    if not client_lrs:
+        raise ValueError("--client-lrs needs at least one")
+    preset.experiments([], seeds, client_lrs)  # what is wrong with them is said before any work
     choices = [e for e in preset.choices() if _is_wanted(e, wanted)]
     records: list[Record] = []
     if choices:
         chosen = sweep(choices, machine, place, console, on=on, known=_others(out, name))
         if chosen.failures:
             finish(chosen, [], place, json)
-    cells = [e for e in preset.experiments(recorded(out), seeds) if _is_wanted(e, wanted)]
-    cells = list(dict.fromkeys(
-        replace(e, client_lr=rate) if e.client_lr == RATE else e
-        for rate in client_lrs for e in cells
-    ))  # fmt: skip
+    found = preset.experiments(recorded(out), seeds, client_lrs)
+    cells = list(dict.fromkeys(e for e in found if _is_wanted(e, wanted)))
     if not cells:
         raise ValueError(f"--only {' '.join(only)}: {name} has no such cell")
     progress = sweep(cells, machine, place, console, on=on, known=_others(out, name),
@@ -127,8 +131,11 @@ def filters(words: Sequence[str]) -> dict[str, list[object]]:
         key, equals, values = word.partition("=")
         if not equals:
             raise ValueError(f"--only {word}: type a field and its values, as partition=lq-1")
-        where = f"--only {word}"
-        name = key.replace("-", "_")
+        where, name = f"--only {word}", key.replace("-", "_")
+        if name in wanted:
+            raise ValueError(f"{where}: {key} is named twice; give its values once, with commas")
+        if name not in {f.name for f in fields(Experiment)}:
+            setting_of(key, values, where)  # which says what is wrong with it
         wanted[name] = [
             None if value == "none" else setting_of(key, value, where)[1]
             for value in values.split(",")

@@ -93,17 +93,38 @@ class Preset:
         ).resolved()
 
     def experiments(
-        self, records: Iterable[Record], seeds: tuple[int, ...] = SEEDS
+        self,
+        records: Iterable[Record],
+        seeds: tuple[int, ...] = SEEDS,
+        client_lrs: tuple[float, ...] = (RATE,),
     ) -> list[Experiment]:
-        """What is reported, seed by seed; `records` have the runs that choices are made by."""
+        """What is reported, seed by seed; `records` have the runs that choices are made by.
+
+        Where a row does not say its client rate, and does not choose it, it has each of these.
+        """
         cells = self.cells(records)
-        return [
-            replace(experiment, seed=seed).resolved()
-            for seed in seeds
-            for row in cells.values()
-            for experiment in row.values()
-            if experiment is not None
-        ]
+        found = []
+        for seed in seeds:
+            for partition in self.partitions:
+                for row in self.rows(partition):
+                    cell = cells[row.label][partition]
+                    free = len(row.candidates) == 1 and "client_lr" not in row.candidates[0]
+                    for rate in client_lrs if free and cell is not None else (None,):
+                        if cell is not None:
+                            lr = cell.client_lr if rate is None else rate
+                            found.append(replace(cell, seed=seed, client_lr=lr).resolved())
+        return found
+
+    def searched(self) -> set[str]:
+        """The fields that some row chooses."""
+        return {
+            name
+            for partition in self.partitions
+            for row in self.rows(partition)
+            if len(row.candidates) > 1
+            for name in row.candidates[0]
+            if len({str(candidate[name]) for candidate in row.candidates}) > 1
+        }
 
     def cells(self, records: Iterable[Record]) -> dict[str, dict[str, Experiment | None]]:
         """The settings of every cell, by label and partition; None where no choice can be made."""
@@ -139,11 +160,15 @@ class Preset:
             rounds, window = base.rounds or 0, base.average_last or 0
             every = window + (rounds - window) // base.evaluate_every
             fraction = min(1.0, (base.evaluate_examples or 1e9) / 5_000)
-            one = rounds * train * (base.clients_per_round / 5)
             for row in self.rows(partition):
+                own = replace(base, **row.candidates[0])
+                epochs = (own.local_epochs or 1) / (base.local_epochs or 1)
+                everyone = base.clients or 0 if own.algorithm == "mifa" else 0  # in round 1
+                trained = rounds * own.clients_per_round + everyone
+                one = trained * epochs * train / 5
                 total += seeds * (one + every * evaluate * fraction)
                 if len(row.candidates) > 1:
-                    total += len(row.candidates) * (one + window * evaluate)
+                    total += len(row.candidates) * (one + window * evaluate * fraction)
         return total / workers / 60
 
 
@@ -162,14 +187,17 @@ def optimizer_rows(dataset: str) -> list[Row]:
 def baseline_rows(dataset: str, partition: str, search: bool) -> list[Row]:
     """The nine baselines, FedAdaVR as the paper found it best, and FedAdaVR+.
 
-    With `search` the client's rate is chosen among three, and the tuned FedOpt's server rate.
+    With `search` the client's rate is chosen among three; of the tuned FedOpt the server's rate,
+    with the client's at 0.01.
     """
     rates = RATES if search else (RATE,)
 
     def searched(label: str, **settings: Any) -> Row:
         return Row(label, tuple(settings | {"client_lr": rate} for rate in rates))
 
-    rows = [searched(name, algorithm=name) for name in BASELINES]
+    rows = [searched(name, algorithm=name) for name in BASELINES if name != "fedvarp"]
+    server_lr = numbers.best(dataset, partition, "fedvarp")[0].server_lr
+    rows.append(searched("fedvarp", algorithm="fedvarp", server_lr=server_lr))
     for name in FEDOPT:
         rows.append(Row.of(f"{name}, tau 1e-9", algorithm=name, tau=1e-9))
         tuned = tuple({"algorithm": name, "server_lr": rate} for rate in TUNED)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.records import Record, given, run_id
 from fedadavr.paper import numbers
-from fedadavr.paper.presets import PRESETS, TUNING_SEED, Preset
+from fedadavr.paper.presets import PRESETS, RATE, TUNING_SEED, Preset
 from fedadavr.report.blocks import Cell
 
 
@@ -17,7 +18,7 @@ class Results:
     """Records, found by their settings whatever the seed."""
 
     def __init__(self, records: Iterable[Record]) -> None:
-        self.records = list(records)
+        self.records = list({record.id: record for record in records}.values())
         self._runs: dict[str, list[Record]] = {}
         for record in self.records:
             if record.settings["seed"] != TUNING_SEED:
@@ -60,12 +61,32 @@ def accuracy_cell(runs: tuple[Record, ...], paper: float | None = None) -> Cell:
     return replace(cell, text=f"{cell.ours}, {lost} of {len(runs)} diverged")
 
 
-def figures(runs: tuple[Record, ...]) -> tuple[float, float] | None:
-    """Mean and deviation of the final accuracy; a run that diverged counts as zero."""
+class Figure(NamedTuple):
+    """An accuracy, or whatever else, over seeds."""
+
+    mean: float
+    deviation: float
+    seeds: frozenset[int]
+
+    def __str__(self) -> str:
+        if len(self.seeds) == 1:
+            return f"{self.mean:.1f} (1 seed)"
+        return f"{self.mean:.1f} ± {self.deviation:.1f}"
+
+
+def figure(runs: Sequence[Record], of: Callable[[Record], float]) -> Figure | None:
+    """What runs come to over their seeds."""
     if not runs:
         return None
-    found = [run.final_accuracy or 0.0 for run in runs]
-    return statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else 0.0
+    found = [of(run) for run in runs]
+    deviation = statistics.stdev(found) if len(found) > 1 else 0.0
+    seeds = frozenset(int(run.settings["seed"]) for run in runs)
+    return Figure(statistics.fmean(found), deviation, seeds)
+
+
+def accuracy(runs: Sequence[Record]) -> Figure | None:
+    """The final accuracy; a run that diverged counts as zero."""
+    return figure(runs, lambda run: run.final_accuracy or 0.0)
 
 
 def of_paper(experiment: Experiment) -> float | None:
@@ -76,6 +97,12 @@ def of_paper(experiment: Experiment) -> float | None:
     if e.partition not in numbers.partitions(e.dataset):
         return None
     if (e.rounds, e.average_last) != numbers.rounds(e.dataset, e.partition):
+        return None
+    setup = numbers.setup(e.dataset)
+    same = ("clients", "clients_per_round", "local_epochs", "batch_size", "momentum", "model")
+    if e.client_lr != RATE or e.codec is not None:
+        return None
+    if any(getattr(e, name) != getattr(setup, name) for name in same):
         return None
     row = numbers.Configuration(e.algorithm, e.optimizer, e.server_lr)
     return numbers.accuracy(e.dataset).get(row, {}).get(e.partition)
