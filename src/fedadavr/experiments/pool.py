@@ -70,7 +70,7 @@ def on_ray(do: Do, tasks: Iterable[Any], workers: int) -> Iterator[Event]:
     try:
         import ray
     except ModuleNotFoundError:
-        raise ValueError("--on ray needs Ray: pip install 'fedadavr[experiments]'") from None
+        raise ValueError("--on ray needs Ray: pip install ray") from None
 
     mine = not ray.is_initialized()
     own = None if os.environ.get("RAY_ADDRESS") else workers
