@@ -16,7 +16,7 @@ from fedadavr.paper import numbers
 from fedadavr.paper.claims import claims, compare
 from fedadavr.paper.presets import BASELINES, PRESETS, RATES, SEEDS, TUNING_SEED, Preset, Row
 from fedadavr.paper.report import paper_page
-from fedadavr.paper.results import Figure, Results, of_paper
+from fedadavr.paper.results import Figure, Results, accuracy, of_paper
 from fedadavr.report.blocks import Table
 
 
@@ -141,6 +141,10 @@ def test_claims_need_all_baselines_and_count_divergence() -> None:
     assert compare(Figure(90.0, 3.0, seeds), Figure(88.0, 1.5, seeds)) == 0
     assert compare(Figure(80.0, 1.0, seeds), Figure(88.0, 1.5, seeds)) == -1
     assert str(Figure(78.0, 0.0, frozenset([42]))) == "78.0 (1 seed)"
+    lost = replace(records[-1], final_accuracy=None, failure="it diverged")
+    found = accuracy([lost, replace(records[-1], final_accuracy=80.0)])
+    assert found is not None
+    assert found.mean == 40.0
 
 
 def rated(preset: str, worth: Callable[[Experiment], list[float]]) -> dict[str, str]:

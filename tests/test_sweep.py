@@ -16,10 +16,10 @@ from rich.console import Console
 
 from fedadavr.cli import main
 from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.grid import grid
 from fedadavr.experiments.records import RECORDS, Record, command, given, read, read_lines, run_id
 from fedadavr.experiments.run import Machine, run
 from fedadavr.experiments.sweep import sweep
-from fedadavr.experiments.sweep_command import grid
 from tests.test_runs import small
 
 QUIET = Console(quiet=True)

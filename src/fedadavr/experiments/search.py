@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from fedadavr.experiments.experiment import Experiment, setting_of
+from fedadavr.experiments.grid import axis
 from fedadavr.experiments.records import Record, given, run_id
 from fedadavr.experiments.run import Machine
 from fedadavr.experiments.sweep import Progress, sweep
@@ -33,38 +34,16 @@ def search(
     ends first.
     """
     import optuna
-    from optuna.distributions import (
-        BaseDistribution,
-        CategoricalDistribution,
-        FloatDistribution,
-        IntDistribution,
-    )
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    space: dict[str, BaseDistribution] = {}
-    seeds: list[int] = [base.seed]
+    space: dict[str, Any] = {}
+    seeds = [base.seed]
     for text in axes:
-        key, equals, values = text.partition("=")
-        if not equals or not values:
-            raise ValueError(f"--grid {text}: type a field and its values, or a range LOW..HIGH")
-        where = f"--grid {text}"
-        if ".." in values:
-            low, high = (setting_of(key, end, where) for end in values.split("..", 1))
-            name, ends = low[0], (low[1], high[1])
-            if isinstance(ends[0], str) or not 0 < ends[0] < ends[1] < float("inf"):
-                raise ValueError(f"{where}: a range goes from a positive number to a larger one")
-            if name == "seed":
-                raise ValueError(f"{where}: seeds are named one by one, as seed=42,43")
-            kind = IntDistribution if isinstance(ends[0], int) else FloatDistribution
-            space[name] = kind(*ends, log=True)
+        name, values = _values(text)
+        if name == "seed":
+            seeds = values
         else:
-            pairs = [setting_of(key, value, where) for value in values.split(",")]
-            if len({value for _, value in pairs}) < len(pairs):
-                raise ValueError(f"{where} names a value twice")
-            if pairs[0][0] == "seed":
-                seeds = [value for _, value in pairs]
-            else:
-                space[pairs[0][0]] = CategoricalDistribution([value for _, value in pairs])
+            space[name] = values
     if not space:
         raise ValueError("--search needs a --grid with something to search besides the seed")
     study = optuna.create_study(
@@ -94,6 +73,24 @@ def search(
     return sweep(
         propose(), machine, out, console, total=trials * len(seeds), on=on, on_record=learn
     )
+
+
+def _values(text: str) -> tuple[str, Any]:
+    """A field, and where its values come from: a list for seeds, else what Optuna draws from."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    key, _, values = text.partition("=")
+    if ".." not in values:
+        name, choices = axis(text)
+        return name, choices if name == "seed" else CategoricalDistribution(choices)
+    where = f"--grid {text}"
+    (name, low), (_, high) = (setting_of(key, end, where) for end in values.split("..", 1))
+    if isinstance(low, str) or not 0 < low < high < float("inf"):
+        raise ValueError(f"{where}: a range goes from a positive number to a larger one")
+    if name == "seed":
+        raise ValueError(f"{where}: seeds are named one by one, as seed=42,43")
+    kind = IntDistribution if isinstance(low, int) else FloatDistribution
+    return name, kind(low, high, log=True)
 
 
 def _lowest(kind: Any) -> Any:

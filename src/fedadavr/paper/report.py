@@ -357,6 +357,6 @@ def rounds_of_paper() -> Table:
     return Table(
         "CIFAR-10 lq-1: rounds to an accuracy, the paper's only",
         ("algorithm", *(f"{t} %" for t in targets), "s a round"), tuple(lines),
-        "Not run here: 1,500 rounds of one algorithm take about two days.",
+        "Not run here: 1,500 rounds of one algorithm would take days.",
         "fedadavr paper run cifar10-baselines --only partition=lq-1",
     )  # fmt: skip
