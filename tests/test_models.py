@@ -127,3 +127,21 @@ def test_local_training_is_plain_sgd(mu: float, momentum: float, corrected: bool
     torch.testing.assert_close(result, model.w, rtol=1e-5, atol=1e-6)
     assert loss == pytest.approx(total / 80, rel=1e-5)
     assert steps == 10
+
+
+def test_lenet5s_gradient_written_out_is_autograds() -> None:
+    """To the bit, whatever the batch's size, and after a larger and a smaller batch."""
+    model = FlatModel(build("lenet5", 7, 3))
+    plain = FlatModel(build("lenet5", 7, 3))
+    plain._differentiate = plain._by_autograd
+    torch.manual_seed(0)
+    sizes = [20, 7, 1, 20, 33, 20]
+    data = Arrays(torch.randn(sum(sizes), 1, 28, 28), torch.arange(sum(sizes)) % 7)
+    for part in torch.arange(sum(sizes)).split(sizes):
+        losses = [
+            m.train(m.w.clone(), data, part, Recipe(0.1, 0.9, 2, 33), np.random.default_rng(1))
+            for m in (model, plain)
+        ]
+        assert losses[0] == losses[1]
+        assert torch.equal(model.w, plain.w)
+        assert torch.equal(model.gradient, plain.gradient)

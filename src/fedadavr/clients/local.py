@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 
 from fedadavr.data import Examples
 from fedadavr.vector import Layout
+
+Differentiate = Callable[[Tensor, Tensor], Tensor]  # a batch's loss; the gradient on the side
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class FlatModel:
     """A module that lives in one flat vector, and so does its gradient.
 
     The optimizer is then three operations on two vectors instead of three on every tensor, and
-    what goes to the server is a copy.
+    what goes to the server is a copy. A module with a method `written_out` brings its own gradient
+    for the CPU; all others get autograd's.
     """
 
     def __init__(self, module: nn.Module, device: str = "cpu") -> None:
@@ -60,6 +64,16 @@ class FlatModel:
             p.data = self.w[here].view(p.shape)
             p.grad = self.gradient[here].view(p.shape)
             at += p.numel()
+        written_out: Callable[[], Differentiate] | None = getattr(module, "written_out", None)
+        by_hand = written_out() if written_out and device == "cpu" else None
+        self._differentiate: Differentiate = by_hand or self._by_autograd
+
+    def _by_autograd(self, x: Tensor, y: Tensor) -> Tensor:
+        """A batch's loss; its gradient is in `gradient`."""
+        self.gradient.zero_()
+        loss = F.cross_entropy(self.module(x), y)
+        loss.backward()
+        return loss.detach()
 
     def train(
         self,
@@ -82,10 +96,7 @@ class FlatModel:
         for _ in range(recipe.epochs):
             order = torch.from_numpy(rng.permutation(len(part)))
             for batch in order.split(recipe.batch_size):
-                gradient.zero_()
-                loss = F.cross_entropy(self.module(inputs[batch]), targets[batch])
-                loss.backward()
-                losses += loss.detach() * len(batch)
+                losses += self._differentiate(inputs[batch], targets[batch]) * len(batch)
                 seen += len(batch)
                 if recipe.proximal_mu:
                     gradient.add_(w - start, alpha=recipe.proximal_mu)

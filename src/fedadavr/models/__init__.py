@@ -1,7 +1,8 @@
 """The models of the experiments, in plain PyTorch."""
 
-from fedadavr.models.cnn import CNN, LeNet5
+from fedadavr.models.cnn import CNN
 from fedadavr.models.gru import GRU
+from fedadavr.models.lenet5 import LeNet5
 from fedadavr.models.registry import build, model, models
 from fedadavr.models.resnet import ResNet18
 

@@ -63,6 +63,17 @@ def _planes(x: Tensor) -> Any:
     return x.detach().view(x.shape[0] * x.shape[1], -1).numpy()
 
 
+def pool_planes(x: Tensor, out: Tensor, left: Tensor, upper: Tensor) -> None:
+    """out <- relu(max_pool2d(x, 2)), and where the maxima were."""
+    call(_forward, _planes(x), x.shape[3], _planes(out), _planes(left), _planes(upper))
+
+
+def unpool_planes(gradient: Tensor, left: Tensor, upper: Tensor, out: Tensor) -> None:
+    """out <- the gradient, where the maxima were."""
+    planes = _planes(gradient), out.shape[3], _planes(left), _planes(upper), _planes(out)
+    call(_backward, *planes)
+
+
 class _PoolReLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -71,7 +82,7 @@ class _PoolReLU(torch.autograd.Function):
         out = x.new_empty(n, c, height // 2, width // 2)
         left = torch.empty(n, c, height, width // 2, dtype=torch.uint8)
         upper = torch.empty(out.shape, dtype=torch.uint8)
-        call(_forward, _planes(x), width, _planes(out), _planes(left), _planes(upper))
+        pool_planes(x, out, left, upper)
         ctx.save_for_backward(left, upper)
         return out
 
@@ -80,8 +91,7 @@ class _PoolReLU(torch.autograd.Function):
         left, upper = ctx.saved_tensors
         n, c, height, half = left.shape
         out = gradients[0].new_empty(n, c, height, 2 * half)
-        g = _planes(gradients[0].contiguous())
-        call(_backward, g, 2 * half, _planes(left), _planes(upper), _planes(out))
+        unpool_planes(gradients[0].contiguous(), left, upper, out)
         return out
 
 
