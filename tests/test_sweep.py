@@ -282,13 +282,15 @@ def test_a_grid_is_every_combination_seed_by_seed() -> None:
 
 
 def test_a_run_is_named_by_its_settings(mine: str, tmp_path: Path) -> None:
-    """Every field counts; of a file that is loaded what is in it, not where it lies."""
+    """Every field counts, a default as when spelled out; of a file what is in it, not where."""
     one = small(mine).resolved()
     names = {run_id(given(replace(one, **change))) for change in (
-        {}, {"seed": 8}, {"rounds": 13}, {"client_lr": 0.051}, {"server_lr": 0.01},
+        {}, {"seed": 8}, {"rounds": 13}, {"client_lr": 0.051}, {"server_lr": 0.02},
         {"evaluate_every": 2},
     )}  # fmt: skip
     assert len(names) == 6
+    usual = {"optimizer": "adam", "server_lr": 0.01, "codec": "fp32", "beta1": 0.9}
+    assert run_id(given(replace(one, **usual))) in names
     elsewhere = tmp_path / "mine.py"
     elsewhere.write_text(Path(mine).read_text())
     assert run_id(given(replace(one, load=str(elsewhere)))) in names

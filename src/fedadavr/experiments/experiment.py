@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from fedadavr.algorithms import Algorithm, algorithm, settings_of
+from fedadavr.algorithms import Algorithm, algorithm, algorithms, settings_of
 from fedadavr.data import PARTITIONS, datasets
 from fedadavr.data.sources import CLIENTS
 from fedadavr.loading import load_file
@@ -229,6 +229,23 @@ class Experiment:
         if "client_momentum" in known:
             given["client_momentum"] = self.momentum
         return algorithm(self.algorithm, layout, client_lr=self.client_lr, store=store, **given)
+
+    def own_settings(self) -> dict[str, Any]:
+        """What is the algorithm's own, as the run has it: its defaults where nothing is given.
+
+        Of an algorithm whose file is not loaded here only what is given is known.
+        """
+        own = {name: getattr(self, name) for name in OWN_SETTINGS}
+        if self.algorithm not in algorithms():
+            return own
+        server = self.server(Layout({"probe": (1,)}))
+        step = server.stepper
+        usual = {"server_lr": step.lr, "beta1": step.beta1, "beta2": step.beta2, "eps": step.eps}
+        for name in settings_of(self.algorithm):
+            if name in ALGORITHM_SETTINGS:
+                value = getattr(server, name)
+                own[name] = usual.get(name) if value is None else value
+        return own
 
     def due(self, round: int) -> bool:
         """Whether a round is evaluated."""

@@ -84,8 +84,12 @@ def given(experiment: Experiment) -> dict[str, Any]:
 
 
 def run_id(settings: dict[str, Any]) -> str:
-    """A hash of settings: runs with the same settings have the same name, wherever they are."""
-    canonical = json.dumps(settings, sort_keys=True)
+    """A hash of settings: runs with the same settings have the same name, wherever they are.
+
+    A setting of the algorithm that is left to its default is the same as that default, spelled out.
+    """
+    own = Experiment(**settings).own_settings()
+    canonical = json.dumps(settings | own, sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from fedadavr.algorithms import algorithms
-from fedadavr.algorithms.registry import algorithm_class
 from fedadavr.data import PARTITIONS
 from fedadavr.experiments.experiment import OWN_SETTINGS, Experiment
 from fedadavr.experiments.records import Record
@@ -53,7 +52,7 @@ class Group:
 def groups(records: Sequence[Record]) -> list[Group]:
     """The records by data set; a run that is there twice, by its settings, counts once."""
     experiments = [record.experiment for record in records]
-    owns = [own_settings(e) for e in experiments]
+    owns = [e.own_settings() for e in experiments]
     labels = _contestants(experiments, owns)
     found = []
     for dataset in dict.fromkeys(e.dataset for e in experiments):
@@ -72,23 +71,6 @@ def groups(records: Sequence[Record]) -> list[Group]:
             {place: tuple(r[seed] for seed in sorted(r)) for place, r in runs.items()},
         ))  # fmt: skip
     return found
-
-
-def own_settings(experiment: Experiment) -> dict[str, Any]:
-    """The algorithm's own settings, with its defaults where none is given.
-
-    An algorithm of one's own, whose file is not loaded here, has none that are known.
-    """
-    known = experiment.algorithm in algorithms()
-    usual = (
-        {f.name: f.default for f in fields(algorithm_class(experiment.algorithm))} if known else {}
-    )
-    own = {}
-    for name in OWN_SETTINGS:
-        value = getattr(experiment, name)
-        default = usual.get(name, MISSING)
-        own[name] = default if value is None and default is not MISSING else value
-    return own
 
 
 def _contestants(
@@ -110,6 +92,7 @@ def _contestants(
 
 def _spoken(name: str, value: Any) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
+    text = "+".join(value) if isinstance(value, tuple) else text
     if name in SPOKEN and value is not None:
         return text
     return f"{name.replace('_', '-')}={'default' if value is None else text}"
