@@ -201,6 +201,12 @@ def test_an_algorithm_of_ones_own_needs_no_file() -> None:
     assert isinstance(table, Table)
     assert table.rows[0].labels == ("somebodys",)
     assert "--load mine.py" in table.command
+    # Another version of the file is another contestant, not the same run once more.
+    files = [other | {"load": f"mine.py@sha256:{contents}"} for contents in ("0b15", "77aa")]
+    page = standard_page([replace(known, settings=known.settings | file) for file in files])
+    table = next(s for s in page.sections if s.title == "somebodys: final accuracy, %")
+    assert isinstance(table, Table)
+    assert len(table.rows) == 2
 
 
 def test_the_paper_stands_beside() -> None:

@@ -19,7 +19,7 @@ from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.grid import grid
 from fedadavr.experiments.records import RECORDS, Record, command, given, read, read_lines, run_id
 from fedadavr.experiments.run import Machine, run
-from fedadavr.experiments.sweep import sweep
+from fedadavr.experiments.sweep import record_run, sweep
 from tests.test_runs import small
 
 QUIET = Console(quiet=True)
@@ -289,7 +289,7 @@ def test_a_run_is_named_by_its_settings(mine: str, tmp_path: Path) -> None:
         {"evaluate_every": 2},
     )}  # fmt: skip
     assert len(names) == 6
-    usual = {"optimizer": "adam", "server_lr": 0.01, "codec": "fp32", "beta1": 0.9}
+    usual: dict[str, Any] = {"optimizer": "adam", "server_lr": 0.01, "codec": "fp32", "beta1": 0.9}
     assert run_id(given(replace(one, **usual))) in names
     elsewhere = tmp_path / "mine.py"
     elsewhere.write_text(Path(mine).read_text())
@@ -297,6 +297,17 @@ def test_a_run_is_named_by_its_settings(mine: str, tmp_path: Path) -> None:
     elsewhere.write_text(Path(mine).read_text() + "\n# changed\n")
     assert run_id(given(replace(one, load=str(elsewhere)))) not in names
     assert str(tmp_path) not in json.dumps(given(replace(one, load=str(elsewhere))))
+
+
+def test_a_file_that_changes_under_a_sweep_is_refused(mine: str, tmp_path: Path) -> None:
+    """A record names the file that it ran, by its contents; after a change nobody could say."""
+    copy = tmp_path / "copy.py"
+    copy.write_text(Path(mine).read_text())
+    one = replace(small(mine).resolved(), load=str(copy))
+    settings = given(one)
+    copy.write_text(copy.read_text() + "# changed\n")
+    with pytest.raises(ValueError, match=r"copy\.py has changed since the sweep began"):
+        record_run((one, settings, Machine(), tmp_path / "run"), lambda row: None)
 
 
 def test_the_command_of_a_record_runs_it_again() -> None:

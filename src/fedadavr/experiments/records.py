@@ -111,8 +111,13 @@ def command(experiment: Experiment) -> str:
     return shlex.join(words)
 
 
-def from_rows(experiment: Experiment, rows: Sequence[dict[str, Any]], memory: int = 0) -> Record:
-    """The record of a run from the lines of its rounds."""
+def from_rows(
+    experiment: Experiment,
+    rows: Sequence[dict[str, Any]],
+    memory: int = 0,
+    settings: dict[str, Any] | None = None,
+) -> Record:
+    """The record of a run from the lines of its rounds; its settings, if they were taken before."""
     evaluated = [row for row in rows if "loss" in row]
     last = rows[-1]["round"] if rows else 0
     window = [r for r in evaluated if r["round"] > last - (experiment.average_last or 1)]
@@ -125,7 +130,7 @@ def from_rows(experiment: Experiment, rows: Sequence[dict[str, Any]], memory: in
         return round(float(np.mean(found)), digits) if found else None
 
     return Record(
-        given(experiment),
+        given(experiment) if settings is None else settings,
         [row["round"] for row in evaluated],
         [round(row["accuracy"], 3) for row in evaluated],
         [float(f"{row['loss']:.5g}") for row in evaluated],

@@ -105,10 +105,11 @@ def sweep(
         progress = Progress(total)
         tasks: list[Experiment] = []
 
-        def to_do() -> Iterator[tuple[Experiment, Machine, Path | None]]:
+        def to_do() -> Iterator[Task]:
             asked = set()
             for experiment in experiments:
-                name = run_id(given(experiment))
+                settings = given(experiment)
+                name = run_id(settings)
                 if name in done or name in asked:
                     progress.kept += 1
                     if name in done and on_record is not None:
@@ -117,7 +118,7 @@ def sweep(
                 asked.add(name)
                 tasks.append(experiment)
                 place = None if on == "ray" else out / UNFINISHED / name
-                yield experiment, replace(machine, workers=1), place
+                yield experiment, settings, replace(machine, workers=1), place
 
         with Live(console=console, refresh_per_second=2, transient=True) as live:
             for number, kind, what in BACKENDS[on](record_run, to_do(), machine.workers):
@@ -145,14 +146,18 @@ def sweep(
     return progress
 
 
-def record_run(
-    task: tuple[Experiment, Machine, Path | None], tell: Callable[[Row], None]
-) -> Record:
+Task = tuple[Experiment, dict[str, Any], Machine, Path | None]
+"""A run, its settings as they will be recorded, and where it works; None: on another machine."""
+
+
+def record_run(task: Task, tell: Callable[[Row], None]) -> Record:
     """One run of a sweep, in its own process; one that diverges has a record, too."""
-    experiment, machine, folder = task
-    if folder is None:  # on another machine
+    experiment, settings, machine, folder = task
+    if folder is None:
         with tempfile.TemporaryDirectory() as place:
-            return record_run((experiment, machine, Path(place) / "run"), tell)
+            return record_run((experiment, settings, machine, Path(place) / "run"), tell)
+    if given(experiment) != settings:
+        raise ValueError(f"{experiment.load} has changed since the sweep began: start it again")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with lock_of(folder).open("w") as lock:
         # The worker of a sweep that was killed may still write here, for a round at most.
@@ -164,10 +169,11 @@ def record_run(
             result = run(experiment, machine, folder, resume=resume, on_row=tell, keep_last=False)
         except Diverged as error:
             rows = RunFolder(folder).rows()
-            lost = from_rows(experiment, rows)
+            lost = from_rows(experiment, rows, settings=settings)
             return replace(lost, final_accuracy=None, final_loss=None, worst_decile=None,
                            failure=str(error))  # fmt: skip
-        return from_rows(experiment, RunFolder(folder).rows(), result.memory_bytes)
+        rows = RunFolder(folder).rows()
+        return from_rows(experiment, rows, result.memory_bytes, settings)
 
 
 def lock_of(folder: Path) -> Path:

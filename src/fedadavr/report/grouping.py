@@ -52,7 +52,7 @@ class Group:
 def groups(records: Sequence[Record]) -> list[Group]:
     """The records by data set; a run that is there twice, by its settings, counts once."""
     experiments = [record.experiment for record in records]
-    owns = [e.own_settings() for e in experiments]
+    owns = [e.own_settings() | {"load": e.load} for e in experiments]
     labels = _contestants(experiments, owns)
     found = []
     for dataset in dict.fromkeys(e.dataset for e in experiments):
