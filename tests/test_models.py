@@ -12,7 +12,7 @@ from fedadavr.bench.round import OldLeNet5
 from fedadavr.bench.server import resnet18_layout
 from fedadavr.clients import FlatModel, Recipe, layout_of
 from fedadavr.data import Arrays
-from fedadavr.models import build
+from fedadavr.models import LeNet5, build
 from fedadavr.models.pooling import pool_relu
 
 
@@ -145,3 +145,22 @@ def test_lenet5s_gradient_written_out_is_autograds() -> None:
         assert losses[0] == losses[1]
         assert torch.equal(model.w, plain.w)
         assert torch.equal(model.gradient, plain.gradient)
+
+
+def test_a_gradient_written_out_is_for_that_network_only() -> None:
+    """A subclass that computes something else, or frozen layers, are left to autograd."""
+
+    class Half(LeNet5):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) / 2
+
+    frozen = build("lenet5", 10, 3)
+    for p in frozen.conv1.parameters():  # type: ignore[union-attr]
+        p.requires_grad_(False)
+    x, y = torch.randn(4, 1, 28, 28), torch.arange(4)
+    for module in (Half(), frozen):
+        model = FlatModel(module)
+        assert model._differentiate(x, y) == model._by_autograd(x, y)
+        found = model.gradient.clone()
+        model._by_autograd(x, y)
+        assert torch.equal(found, model.gradient)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from fedadavr.paper import numbers
 from fedadavr.paper.claims import claims, compare
 from fedadavr.paper.presets import BASELINES, PRESETS, RATES, SEEDS, TUNING_SEED, Preset, Row
 from fedadavr.paper.report import paper_page
-from fedadavr.paper.results import Figure, Results, accuracy, of_paper
+from fedadavr.paper.results import Figure, Results, accuracy, of_paper, seed_of
 from fedadavr.report.blocks import Table
 
 
@@ -132,10 +133,21 @@ def test_claims_need_all_baselines_and_count_divergence() -> None:
     records = made_up(preset)
     told = {row.labels[0]: row.cells[0].text for row in claims(Results(records)).rows}
     assert any("above all nine baselines" in claim for claim in told)
-    fewer = [r for r in records if r.settings["algorithm"] != "mifa" or r.settings["seed"] != 43]
-    assert not any("above all nine" in row.labels[0] for row in claims(Results(fewer)).rows)
-    partial = [r for r in records if r.settings["algorithm"] != "mifa"]
-    assert not any("above all nine" in row.labels[0] for row in claims(Results(partial)).rows)
+
+    def without(**gone: Any) -> Results:
+        return Results(
+            [r for r in records if any(r.settings[k] != value for k, value in gone.items())]
+        )
+
+    for gone in ({"algorithm": "mifa"}, {"algorithm": "mifa", "partition": "lq-2"}):
+        assert not claims(without(**gone)).rows
+    # Without one run of a seed, the verdict is over the other seeds, for everybody.
+    fewer = without(algorithm="mifa", partition="lq-2", seed=43)
+    assert claims(fewer).rows
+    cells = fewer.complete("mnist-baselines")
+    assert {tuple(map(seed_of, runs)) for row in cells.values() for runs in row.values()} == {
+        (42, 44)
+    }
     seeds = frozenset(SEEDS)
     assert compare(Figure(90.0, 1.0, seeds), Figure(88.0, 1.5, seeds)) == 1
     assert compare(Figure(90.0, 3.0, seeds), Figure(88.0, 1.5, seeds)) == 0
@@ -189,14 +201,41 @@ def test_quantization_can_fail() -> None:
 
 
 def test_the_papers_figure_stands_only_beside_its_own_cells() -> None:
-    """Other precisions, cohorts, epochs or client rates have no figure in the paper's tables."""
+    """Other precisions, cohorts, epochs and rates have no figure in the paper's tables."""
     codecs = PRESETS["fmnist-precisions"].experiments([], (42,))
     assert [of_paper(e) for e in codecs] == [None] * 4
     cohorts = PRESETS["mnist-participation"].experiments([], (42,))
     told = [e for e in cohorts if of_paper(e) is not None]
     assert {(e.clients_per_round, e.local_epochs) for e in told} == {(5, 1)}
-    rates = PRESETS["mnist-optimizers"].experiments([], (42,), (0.001, 0.01))
-    assert [of_paper(e) is None for e in rates[:2]] == [True, False]
+    rates = PRESETS["mnist-optimizers"].experiments([], (42,), (0.001, 0.01, 0.02))
+    assert [of_paper(e) is None for e in rates[:3]] == [False, False, True]
+
+
+def test_other_client_rates_have_tables_of_their_own() -> None:
+    """What --client-lrs runs is shown, and every row that leaves the rate open has it."""
+    preset = PRESETS["fmnist-baselines"]
+    rates = preset.experiments([], (42,), (0.001, 0.01, 0.1))
+    usual = preset.experiments([], (42,))
+    assert len(rates) == 3 * len(usual)
+    assert preset.minutes(1, 2, client_lrs=3) == pytest.approx(3 * preset.minutes(1, 2))
+    records = [Record(given(e), [10], [50.0], [1.0], 50.0, 1.0, 50.0) for e in rates]
+    page = paper_page(Results(records))
+    titles = [s.title for s in page.sections]
+    for title in ("", ", client rate 0.001", ", client rate 0.1"):
+        assert f"Fashion-MNIST, baselines: accuracy, %{title}" in titles
+
+
+def test_slow_is_judged_by_rounds() -> None:
+    """As good in the end, but later, is slow."""
+    where = "Fashion-MNIST lq-1, server rate"
+
+    def late(e: Experiment) -> list[float]:
+        slow = e.algorithm == "fedadavr-noopt" and e.server_lr == 0.01
+        return [70.0 if k >= (30 if slow else 3) else 10.0 for k in range(40)]
+
+    told = rated("fmnist-ablation", late)
+    assert told[f"{where} 0.01: without optimizer slow"] == "holds"
+    assert told[f"{where} 1: without optimizer slow"] == "does not hold"
 
 
 def test_a_run_in_two_files_counts_once() -> None:
@@ -239,7 +278,11 @@ def test_paper_run_from_the_command_line(
         (["run", "mnist-optimisers"], "did you mean 'mnist-optimizers'"),
         (["run", "mnist-baselines", "--seeds", "41"], "rates are chosen on seed 41"),
         (["run", "mnist-optimizers", "--only", "lq-1"], "type a field and its values"),
-        (["run", "mnist-optimizers", "--only", "partition=lq-9"], "has no such cell"),
+        (["run", "mnist-optimizers", "--only", "partition=iid,lq-9"], "unknown partition 'lq-9'"),
+        (
+            ["run", "mnist-optimizers", "--only", "algorithm=fedvarp", "optimizer=adam"],
+            "has no such cell",
+        ),
         (["run", "mnist-optimizers", "--only", "parition=lq-1"], "did you mean 'partition'"),
         (["run", "mnist-optimizers", "--only", "parition=none"], "did you mean 'partition'"),
         (["run", "mnist-optimizers", "--only", "seed=42"], "use --seeds"),
@@ -247,6 +290,7 @@ def test_paper_run_from_the_command_line(
         (["run", "mnist-optimizers", "--only", "partition=iid", "partition=lq-1"], "named twice"),
         (["run", "mnist-baselines", "--seeds", "-1"], "--seed must not be negative"),
         (["run", "mnist-optimizers", "--client-lrs", "-5"], "client_lr"),
+        (["run", "mnist-optimizers", "--client-lrs", "0.1", "0.1"], "none twice"),
         (["report", "--results", "nowhere"], "there are no records in nowhere"),
     ],
 )

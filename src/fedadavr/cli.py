@@ -17,7 +17,7 @@ COMMANDS = {
         "fedadavr.experiments.compare:main",
         "several algorithms and seeds, with error bars",
     ),
-    "report": ("fedadavr.report.command:main", "what came of runs, as one HTML page"),
+    "report": ("fedadavr.paper.runs_report:main", "what came of runs, as one HTML page"),
     "sweep": (
         "fedadavr.experiments.sweep_command:main",
         "many settings, in parallel, each run once",

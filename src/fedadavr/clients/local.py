@@ -40,8 +40,8 @@ class FlatModel:
     """A module that lives in one flat vector, and so does its gradient.
 
     The optimizer is then three operations on two vectors instead of three on every tensor, and
-    what goes to the server is a copy. A module with a method `written_out` brings its own gradient
-    for the CPU; all others get autograd's.
+    what goes to the server is a copy. A class with a method `written_out` brings its own
+    gradient for the CPU; all others get autograd's.
     """
 
     def __init__(self, module: nn.Module, device: str = "cpu") -> None:
@@ -64,9 +64,10 @@ class FlatModel:
             p.data = self.w[here].view(p.shape)
             p.grad = self.gradient[here].view(p.shape)
             at += p.numel()
-        written_out: Callable[[], Differentiate] | None = getattr(module, "written_out", None)
-        by_hand = written_out() if written_out and device == "cpu" else None
-        self._differentiate: Differentiate = by_hand or self._by_autograd
+        self._differentiate: Differentiate = self._by_autograd
+        own = vars(type(module)).get("written_out")  # a subclass may compute something else
+        if own is not None and device == "cpu" and all(p.requires_grad for p in parameters):
+            self._differentiate = own(module)
 
     def _by_autograd(self, x: Tensor, y: Tensor) -> Tensor:
         """A batch's loss; its gradient is in `gradient`."""

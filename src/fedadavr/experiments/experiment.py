@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -236,16 +237,7 @@ class Experiment:
         Of an algorithm whose file is not loaded here only what is given is known.
         """
         own = {name: getattr(self, name) for name in OWN_SETTINGS}
-        if self.algorithm not in algorithms():
-            return own
-        server = self.server(Layout({"probe": (1,)}))
-        step = server.stepper
-        usual = {"server_lr": step.lr, "beta1": step.beta1, "beta2": step.beta2, "eps": step.eps}
-        for name in settings_of(self.algorithm):
-            if name in ALGORITHM_SETTINGS:
-                value = getattr(server, name)
-                own[name] = usual.get(name) if value is None else value
-        return own
+        return own | _filled(self) if self.algorithm in algorithms() else own
 
     def due(self, round: int) -> bool:
         """Whether a round is evaluated."""
@@ -261,6 +253,20 @@ class Experiment:
 
 
 STEMS = ("imagenet", "cifar")
+
+
+@lru_cache(maxsize=4096)  # reports ask for the same runs over and over
+def _filled(experiment: Experiment) -> dict[str, Any]:
+    """The settings of a server that is built for this."""
+    server = experiment.server(Layout({"probe": (1,)}))
+    step = server.stepper
+    usual = {"server_lr": step.lr, "beta1": step.beta1, "beta2": step.beta2, "eps": step.eps}
+    found = {}
+    for name in settings_of(experiment.algorithm):
+        if name in ALGORITHM_SETTINGS:
+            value = getattr(server, name)
+            found[name] = usual.get(name) if value is None else value
+    return found
 
 
 def flag(name: str) -> str:

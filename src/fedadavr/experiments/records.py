@@ -7,6 +7,7 @@ import json
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Record:
     version: str = __version__
     """The version that ran it."""
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The name of the run: a hash of its settings."""
         return run_id(self.settings)

@@ -40,6 +40,8 @@ def search(
     seeds = [base.seed]
     for text in axes:
         name, values = _values(text)
+        if name in space or (name == "seed" and seeds != [base.seed]):
+            raise ValueError(f"--grid {text}: names a field twice")
         if name == "seed":
             seeds = values
         else:
@@ -67,9 +69,10 @@ def search(
             if len(figures) == len(seeds):
                 study.tell(trial, statistics.mean(figures))
 
-    for ends_of in (_lowest, _highest):  # what is wrong is said before any work
-        corner = {name: ends_of(kind) for name, kind in space.items()}
-        replace(base, seed=seeds[0], **corner).resolved()
+    corner = {name: _some(kind)[0] for name, kind in space.items()}
+    for name, kind in space.items():  # what is wrong is said before any work
+        for value in _some(kind):
+            replace(base, seed=seeds[0], **(corner | {name: value})).resolved()
     return sweep(
         propose(), machine, out, console, total=trials * len(seeds), on=on, on_record=learn
     )
@@ -93,9 +96,6 @@ def _values(text: str) -> tuple[str, Any]:
     return name, kind(low, high, log=True)
 
 
-def _lowest(kind: Any) -> Any:
-    return kind.choices[0] if hasattr(kind, "choices") else kind.low
-
-
-def _highest(kind: Any) -> Any:
-    return kind.choices[-1] if hasattr(kind, "choices") else kind.high
+def _some(kind: Any) -> tuple[Any, ...]:
+    """All choices, or both ends of a range."""
+    return tuple(kind.choices) if hasattr(kind, "choices") else (kind.low, kind.high)

@@ -26,17 +26,33 @@ class SweepArguments(Arguments):
     """Fields and their values: server-lr=0.001,0.01 seed=42,43; in TOML a table [grid]."""
     algorithms: tuple[str, ...] = ()
     """Several algorithms with settings of their own: fedavg fedadavr:optimizer=yogi."""
+    out: Path | None = None
+    """Where the records go, and where a sweep that was stopped goes on (default: runs/sweep)."""
+    checkpoint_every: int | None = 50
+    """A run that is cut short goes on from the last such round; on Ray it starts again."""
+    store: str | None = None
+    """Not for a sweep: each run would need a store of its own."""
+    commit_every: int | None = None
+    """Not for a sweep, as --store."""
+    encrypt_with: Path | None = None
+    """Not for a sweep, as --store."""
+    tensorboard: bool = False
+    """Not for a sweep, which keeps only the figures of its runs."""
     on: str = "processes"
     """processes: of this machine; ray: on a Ray cluster (RAY_ADDRESS, or one started here)."""
     search: str | None = None
-    """optuna: search instead of trying all; a range is typed server-lr=0.0001..0.1."""
+    """optuna: search instead of trying all; a range is typed server-lr=0.0001..0.1.
+
+    With several workers the points depend on which run ends first, so that a search that was
+    stopped may go on elsewhere; finished runs are kept either way.
+    """
     trials: int = 20
     """How many points a search tries."""
 
 
 def main(argv: list[str], prog: str) -> None:
     """Sweep from the command line."""
-    options = parse(SweepArguments, argv, prog, checkpoint_every=50)
+    options = parse(SweepArguments, argv, prog)
     if options.on not in BACKENDS:
         raise ValueError(unknown("--on", options.on, BACKENDS))
     if options.search not in (None, "optuna"):

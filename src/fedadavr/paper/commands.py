@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json as json_format
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
@@ -18,7 +18,7 @@ from fedadavr.experiments.run import Machine
 from fedadavr.experiments.sweep import BACKENDS, sweep
 from fedadavr.experiments.sweep_command import finish
 from fedadavr.naming import find, unknown
-from fedadavr.paper.presets import PRESETS, RATE, SEEDS, TUNING_SEED
+from fedadavr.paper.presets import PRESETS, RATE, SEEDS, TUNING_SEED, Preset
 
 RESULTS = Path("results") / "paper"
 
@@ -41,7 +41,8 @@ def list_presets(seeds: int = 3, workers: int = 2, json: bool = False) -> None:
         return
     table = Table(title=f"the paper, {seeds} seeds, {workers} processes", title_justify="left")
     for column in ("name", "what it shows", "what one should get", "takes"):
-        table.add_column(column, justify="right" if column == "takes" else "left")
+        justify: Literal["left", "right"] = "right" if column == "takes" else "left"
+        table.add_column(column, justify=justify, no_wrap=column in ("name", "takes"))
     for preset in PRESETS.values():
         table.add_row(
             preset.name, preset.shows, preset.expect, _duration(preset.minutes(seeds, workers))
@@ -104,13 +105,14 @@ def run_preset(
         if field in wanted:
             other = "use --seeds" if field == "seed" else f"{name} chooses it"
             raise ValueError(f"--only cannot say {flag(field)}: {other}")
-    if not client_lrs:
-        raise ValueError("--client-lrs needs at least one")
+    if not client_lrs or len(set(client_lrs)) < len(client_lrs):
+        raise ValueError("--client-lrs needs at least one, and none twice")
+    _check_filters(preset, wanted)
     preset.experiments([], seeds, client_lrs)  # what is wrong with them is said before any work
     choices = [e for e in preset.choices() if _is_wanted(e, wanted)]
     console.print(
         f"{name}: {preset.shows}\nby the paper: {preset.expect}; all of it takes about "
-        f"{_duration(preset.minutes(len(seeds), workers))} here",
+        f"{_duration(preset.minutes(len(seeds), workers, len(client_lrs)))} here",
         soft_wrap=True, highlight=False,
     )  # fmt: skip
     records: list[Record] = []
@@ -144,6 +146,24 @@ def filters(words: Sequence[str]) -> dict[str, list[object]]:
             for value in values.split(",")
         ]
     return wanted
+
+
+def _check_filters(preset: Preset, wanted: dict[str, list[object]]) -> None:
+    """Refuse a value that no cell of the preset has: it would be passed over in silence."""
+    cells = [
+        replace(preset.base(partition), **candidate)
+        for partition in preset.partitions
+        for row in preset.rows(partition)
+        for candidate in row.candidates
+    ]
+    for name, values in wanted.items():
+        known = {getattr(cell, name) for cell in cells}
+        for value in values:
+            if value not in known:
+                listed = sorted("none" if v is None else str(v) for v in known)
+                said = "none" if value is None else str(value)
+                what = name.replace("_", "-")
+                raise ValueError(f"--only: {preset.name}: {unknown(what, said, listed)}")
 
 
 def _is_wanted(experiment: Experiment, wanted: dict[str, list[object]]) -> bool:

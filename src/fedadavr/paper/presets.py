@@ -41,6 +41,11 @@ class Row:
     label: str
     candidates: tuple[dict[str, Any], ...]
 
+    @property
+    def free(self) -> bool:
+        """Whether it leaves the client's rate open."""
+        return len(self.candidates) == 1 and "client_lr" not in self.candidates[0]
+
     @staticmethod
     def of(label: str, **settings: Any) -> Row:
         """A row without a choice."""
@@ -102,20 +107,25 @@ class Preset:
     ) -> list[Experiment]:
         """What is reported, seed by seed; `records` have the runs that choices are made by.
 
-        Where a row does not say its client rate, and does not choose it, it has each of these.
+        Rows that leave the client's rate open have each of these.
         """
         cells = self.cells(records)
-        found = []
-        for seed in seeds:
-            for partition in self.partitions:
-                for row in self.rows(partition):
-                    cell = cells[row.label][partition]
-                    free = len(row.candidates) == 1 and "client_lr" not in row.candidates[0]
-                    for rate in client_lrs if free and cell is not None else (None,):
-                        if cell is not None:
-                            lr = cell.client_lr if rate is None else rate
-                            found.append(replace(cell, seed=seed, client_lr=lr).resolved())
-        return found
+        return [
+            replace(cell, seed=seed, client_lr=rate).resolved()
+            for seed in seeds
+            for partition in self.partitions
+            for row in self.rows(partition)
+            if (cell := cells[row.label][partition]) is not None
+            for rate in (client_lrs if row.free else (cell.client_lr,))
+        ]
+
+    def at_rate(self, client_lr: float) -> dict[str, dict[str, Experiment | None]]:
+        """The cells of the rows that leave the client's rate open, at that rate."""
+        return {
+            label: {p: cell and replace(cell, client_lr=client_lr) for p, cell in row.items()}
+            for label, row in self.cells(()).items()
+            if label in {row.label for row in self.rows(self.partitions[0]) if row.free}
+        }
 
     def searched(self) -> set[str]:
         """The fields that some row chooses."""
@@ -153,7 +163,7 @@ class Preset:
                 best, found = candidate, record.final_accuracy or 0.0
         return best
 
-    def minutes(self, seeds: int, workers: int) -> float:
+    def minutes(self, seeds: int, workers: int, client_lrs: int = 1) -> float:
         """How long it takes here, all of it, about."""
         train, evaluate = SECONDS[self.dataset]
         total = 0.0
@@ -168,7 +178,8 @@ class Preset:
                 everyone = base.clients or 0 if own.algorithm == "mifa" else 0  # in round 1
                 trained = rounds * own.clients_per_round + everyone
                 one = trained * epochs * train / 5
-                total += seeds * (one + every * evaluate * fraction)
+                runs = seeds * (client_lrs if row.free else 1)
+                total += runs * (one + every * evaluate * fraction)
                 if len(row.candidates) > 1:
                     total += len(row.candidates) * (one + window * evaluate * fraction)
         return total / workers / 60
@@ -192,10 +203,11 @@ def baseline_rows(dataset: str, partition: str, search: bool) -> list[Row]:
     With `search` the client's rate is chosen among three; of the tuned FedOpt the server's rate,
     with the client's at 0.01.
     """
-    rates = RATES if search else (RATE,)
 
     def searched(label: str, **settings: Any) -> Row:
-        return Row(label, tuple(settings | {"client_lr": rate} for rate in rates))
+        if not search:
+            return Row.of(label, **settings)
+        return Row(label, tuple(settings | {"client_lr": rate} for rate in RATES))
 
     rows = [searched(name, algorithm=name) for name in BASELINES if name != "fedvarp"]
     server_lr = numbers.best(dataset, partition, "fedvarp")[0].server_lr

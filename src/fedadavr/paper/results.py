@@ -10,8 +10,11 @@ from typing import NamedTuple
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.records import Record, given, run_id
 from fedadavr.paper import numbers
-from fedadavr.paper.presets import PRESETS, RATE, TUNING_SEED, Preset
+from fedadavr.paper.presets import PRESETS, RATE, RATES, TUNING_SEED, Preset
 from fedadavr.report.blocks import Cell
+
+Cells = dict[str, dict[str, tuple[Record, ...]]]
+"""Runs by label and partition, in the order of their seeds."""
 
 
 class Results:
@@ -21,29 +24,65 @@ class Results:
         self.records = list({record.id: record for record in records}.values())
         self._runs: dict[str, list[Record]] = {}
         for record in self.records:
-            if record.settings["seed"] != TUNING_SEED:
+            if seed_of(record) != TUNING_SEED:
                 name = _name(record.experiment)
                 self._runs.setdefault(name, []).append(record)
+        self._cells: dict[tuple[str, float | None], Cells] = {}
 
     def runs(self, experiment: Experiment | None) -> tuple[Record, ...]:
         """The runs of a cell, in the order of their seeds."""
         if experiment is None:
             return ()
         found = self._runs.get(_name(experiment.resolved()), [])
-        return tuple(sorted(found, key=lambda record: int(record.settings["seed"])))
+        return tuple(sorted(found, key=seed_of))
 
-    def cells(self, preset: str) -> dict[str, dict[str, tuple[Record, ...]]]:
-        """The runs of every cell of a preset that has any, by label and partition."""
-        table = PRESETS[preset].cells(self.records)
-        rows = {
-            label: {partition: self.runs(experiment) for partition, experiment in row.items()}
-            for label, row in table.items()
+    def cells(self, preset: str, client_lr: float | None = None) -> Cells:
+        """The runs of every cell of a preset that has any.
+
+        With a client rate: those of the rows that leave it open.
+        """
+        known = PRESETS[preset]
+        if (preset, client_lr) not in self._cells:
+            table = known.cells(self.records) if client_lr is None else known.at_rate(client_lr)
+            rows = {
+                label: {partition: self.runs(experiment) for partition, experiment in row.items()}
+                for label, row in table.items()
+            }
+            found = {label: row for label, row in rows.items() if any(row.values())}
+            self._cells[preset, client_lr] = found
+        return self._cells[preset, client_lr]
+
+    def complete(self, preset: str, seeds: frozenset[int] | None = None) -> Cells:
+        """The runs of every cell, of the seeds that all cells have; nothing before there are some.
+
+        `seeds` leaves only these.
+        """
+        known, rows = PRESETS[preset], self.cells(preset)
+        cells = [
+            rows.get(row.label, {}).get(partition, ())
+            for partition in known.partitions
+            for row in known.rows(partition)
+        ]
+        common = frozenset.intersection(*(frozenset(map(seed_of, runs)) for runs in cells))
+        common = common if seeds is None else common & seeds
+        return {
+            label: {p: tuple(r for r in runs if seed_of(r) in common) for p, runs in row.items()}
+            for label, row in (rows.items() if common else ())
         }
-        return {label: row for label, row in rows.items() if any(row.values())}
+
+    def other_rates(self, preset: str) -> list[float]:
+        """The client rates besides the usual one that there are runs of this preset with."""
+        rates = {record.experiment.client_lr for record in self.records} - {RATE}
+        return sorted(rate for rate in rates if self.cells(preset, rate))
 
     def chosen(self, preset: Preset) -> dict[str, dict[str, Experiment | None]]:
         """The settings of every cell, as far as choices have been made."""
         return preset.cells(self.records)
+
+
+def seed_of(record: Record) -> int:
+    """The seed of a run."""
+    return int(record.settings["seed"])
 
 
 def _name(experiment: Experiment) -> str:
@@ -80,7 +119,7 @@ def figure(runs: Sequence[Record], of: Callable[[Record], float]) -> Figure | No
         return None
     found = [of(run) for run in runs]
     deviation = statistics.stdev(found) if len(found) > 1 else 0.0
-    seeds = frozenset(int(run.settings["seed"]) for run in runs)
+    seeds = frozenset(map(seed_of, runs))
     return Figure(statistics.fmean(found), deviation, seeds)
 
 
@@ -90,7 +129,10 @@ def accuracy(runs: Sequence[Record]) -> Figure | None:
 
 
 def of_paper(experiment: Experiment) -> float | None:
-    """The paper's accuracy for the settings of a run, if it has them in a table."""
+    """The paper's accuracy for the settings of a run, if it has them in a table.
+
+    It is the best of three client rates, which the paper does not tell: ours may be any of them.
+    """
     e = experiment
     if e.dataset not in numbers.datasets() or e.server_lr is None or e.partition is None:
         return None
@@ -100,7 +142,7 @@ def of_paper(experiment: Experiment) -> float | None:
         return None
     setup = numbers.setup(e.dataset)
     same = ("clients", "clients_per_round", "local_epochs", "batch_size", "momentum", "model")
-    if e.client_lr != RATE or e.codec is not None:
+    if e.client_lr not in RATES or e.codec is not None:
         return None
     if any(getattr(e, name) != getattr(setup, name) for name in same):
         return None

@@ -10,6 +10,10 @@ from dataclasses import dataclass, replace
 from fedadavr.experiments.records import Record
 
 MISSING = "–"
+BAND = (
+    "Lines are means over seeds; bands reach from the lowest seed to the highest; a run that "
+    "diverged is left out."
+)
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,10 @@ class Table:
     def columns(self) -> tuple[str, ...]:
         """The header over the cells."""
         return self.header[self.labels :]
+
+    def is_words(self, column: int) -> bool:
+        """Whether a column of cells has words only, which stand on the left."""
+        return all(row.cells[column].is_words for row in self.rows)
 
     def few(self, cell: Cell) -> str:
         """The number of runs, for a cell with fewer than others have; else nothing."""

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from fedadavr import __version__
-from fedadavr.report.blocks import Cell, Curves, Page, Row, Section, Table, Text
+from fedadavr.report.blocks import BAND, Cell, Curves, Page, Row, Section, Table, Text
 from fedadavr.report.curve import METRICS, Metric, curve
 from fedadavr.report.palette import style
 
@@ -19,7 +19,6 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 )
 """The browser itself refuses whatever would come from elsewhere."""
-BAND = "Lines are means over seeds; bands reach from the lowest seed to the highest."
 
 
 def render(page: Page) -> str:
@@ -98,9 +97,12 @@ def _command(command: str) -> str:
 
 def _table(name: str, table: Table) -> str:
     groups = "".join(_group(table, group, list(rows)) for group, rows in _groups(table))
+    names = table.header[: table.labels]
     labels = "".join(
-        f'<th scope="col" class="label" rowspan="{2 if table.above else 1}">{escape(text)}</th>'
-        for text in table.header[: table.labels]
+        f'<th scope="col" class="label{" last" if k == len(names) - 1 else ""}" '
+        f'rowspan="{2 if table.above else 1}">'
+        f"{_others(', '.join(names[:-1]) if k == len(names) - 1 else '', ', ')}{escape(text)}</th>"
+        for k, text in enumerate(names)
     )
     columns = "".join(
         f'<th scope="col"{_words(table, k)}>{escape(text)}</th>'
@@ -140,9 +142,12 @@ def _group(table: Table, group: str, rows: list[Row]) -> str:
             while (column < table.labels - 1 and k + span < len(rows)
                    and rows[k + span].labels[: column + 1] == shared):  # fmt: skip
                 span += 1
+            last = column == table.labels - 1
+            others = " ".join(filter(None, row.labels[:-1])) if last else ""
             heads.append(
-                f'<th scope="{"rowgroup" if span > 1 else "row"}" class="label" '
-                f'rowspan="{span}" data-column="{column}">{escape(label)}</th>'
+                f'<th scope="{"rowgroup" if span > 1 else "row"}" '
+                f'class="label{" last" if last else ""}" rowspan="{span}" '
+                f'data-column="{column}">{_others(others)}{escape(label)}</th>'
             )
         first = ' class="first"' if len(heads) > 1 or table.labels == 1 else ""
         cells = "".join(
@@ -151,6 +156,11 @@ def _group(table: Table, group: str, rows: list[Row]) -> str:
         )
         lines.append(f"<tr{first}>{''.join(heads)}{cells}</tr>")
     return "<tbody>" + "\n".join(lines) + "</tbody>\n"
+
+
+def _others(text: str, between: str = " ") -> str:
+    """The labels to the left, for a narrow screen, where the last column has them all."""
+    return f'<span class="others">{escape(text)}{between}</span>' if text else ""
 
 
 def _cell(table: Table, cell: Cell) -> str:
@@ -166,8 +176,7 @@ def _cell(table: Table, cell: Cell) -> str:
 
 def _words(table: Table, column: int) -> str:
     """Columns of words stand on the left, those with any figure on the right."""
-    cells = [row.cells[column] for row in table.rows]
-    return ' class="words"' if all(cell.is_words for cell in cells) else ""
+    return ' class="words"' if table.is_words(column) else ""
 
 
 # --- curves ---

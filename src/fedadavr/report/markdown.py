@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from fedadavr.report.blocks import Cell, Curves, Page, Section, Table
+from fedadavr.report.blocks import BAND, Cell, Curves, Page, Section, Table
 
 
-def render(page: Page, pictures: Mapping[str, str] | None = None) -> str:
-    """The whole report; `pictures` are the files of the curves, by their titles."""
+def render(page: Page, pictures: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The whole report; `pictures` are the files of the curves, by their titles.
+
+    The first is shown, the others are folded.
+    """
     parts = [f"# {_plain(page.title)}", _plain(page.about)]
     parts += [_section(section, pictures or {}) for section in page.sections]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _section(section: Section, pictures: Mapping[str, str]) -> str:
+def _section(section: Section, pictures: Mapping[str, Sequence[str]]) -> str:
     parts = [f"## {_plain(section.title)}"]
     if isinstance(section, Table):
         parts += [_plain(section.note), table(section), _command(section.command)]
     elif isinstance(section, Curves):
         names = _plain(", ".join(panel.title for panel in section.panels))
-        file = pictures.get(section.title)
-        shown = f"![{names}]({file})" if file else f"Curves for {names}: see `html` or `png`."
-        parts += [_plain(section.note), shown, _command(section.command)]
+        files = [f"![{names}]({file})" for file in pictures.get(section.title, ())]
+        parts += [_plain(f"{section.note} {BAND}".strip())]
+        parts += files[:1] or [f"Curves for {names}: see `html` or `png`."]
+        parts += [
+            f"<details><summary>The loss</summary>\n\n{file}\n\n</details>" for file in files[1:]
+        ]
+        parts += [_command(section.command)]
     else:
         parts += [_plain(paragraph) for paragraph in section.paragraphs]
     return "\n\n".join(filter(None, parts))
@@ -35,7 +42,8 @@ def table(table: Table) -> str:
     header = [*(["group"] if grouped else []), *table.header]
     left = len(header) - len(table.columns)
     lines = [_line(_plain(text) for text in header),
-             _line(":--" if k < left else "--:" for k in range(len(header)))]  # fmt: skip
+             _line(":--" if k < left or table.is_words(k - left) else "--:"
+                   for k in range(len(header)))]  # fmt: skip
     for row in table.rows:
         labels = [*([row.group] if grouped else []), *row.labels]
         lines.append(_line([*map(_plain, labels), *(_cell(table, cell) for cell in row.cells)]))
@@ -65,4 +73,8 @@ def _command(command: str) -> str:
     block = f"```sh\n{command}\n```"
     if "\n" not in command:
         return block
-    return f"<details><summary>The commands</summary>\n\n{block}\n\n</details>"
+    return _folded("The commands", block)
+
+
+def _folded(summary: str, text: str) -> str:
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"

@@ -145,7 +145,8 @@
       const heads = [...box.querySelectorAll("thead .label")];
       let left = 0;
       heads.forEach((head, column) => {
-        const fits = column === 0 || left + head.offsetWidth < box.clientWidth * 0.55;
+        if (!head.offsetWidth) return; // on a phone the last has them all
+        const fits = left === 0 || left + head.offsetWidth < box.clientWidth * 0.55;
         [head, ...box.querySelectorAll(`tbody .label[data-column="${column}"]`)].forEach((cell) => {
           cell.style.position = fits ? "sticky" : "static";
           cell.style.left = fits ? `${left}px` : "";

@@ -11,7 +11,7 @@ from fedadavr.report.blocks import Curves, Page
 from fedadavr.report.curve import Metric, curve
 from fedadavr.report.palette import style
 
-WIDE = 6  # panels in a row at most
+WIDE = 3  # panels in a row at most
 
 
 def render(page: Page, metric: Metric = "accuracy") -> bytes:

@@ -32,6 +32,10 @@ SETTINGS = {
     "evaluate_clients": "evaluated",
 }  # fmt: skip
 AUTOMATIC = 3  # targets, if none is asked for
+BESIDE = (
+    " Beside it, where the paper has the same cell, its figure, from one seed and the best of three"
+    " client rates, and ours minus it."
+)
 
 
 def standard_page(
@@ -64,13 +68,13 @@ def group_sections(
     asked = list(targets) or automatic_targets(group)
     chosen = " The targets are the highest multiples of ten below the best accuracy."
     same = "Of the same runs."
+    has_paper = any(_of_paper(runs, paper) is not None for runs in group.runs.values())
     sections: list[Section] = [
         curves(group, made_by),
         table(f"{name}: final accuracy, %", group,
               lambda runs: Cell.of((r.final_accuracy for r in runs), _of_paper(runs, paper)),
               "Means over the averaged rounds, ± the standard deviation over seeds; the best of "
-              "each column is bold." + (" With it the paper's figure, and ours minus the "
-              "paper's." if paper else ""), commands(group)),
+              "each column is bold." + (BESIDE if has_paper else ""), commands(group)),
     ]  # fmt: skip
     sections += [
         table(f"{name}: rounds to {target:g} %", group, partial(rounds_cell, target=target),

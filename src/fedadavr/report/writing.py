@@ -30,25 +30,28 @@ def place(out: Path | None, format: str | None) -> tuple[Path, str]:
 def write(page: Page, out: Path, format: str, metric: str = "accuracy") -> None:
     """Write the report; `metric` is what a picture shows. Markdown has its pictures beside it."""
     if format == "md":
-        files = pictures(page, out.stem, metric)
-        data = markdown.render(page, {title: name for title, (name, _) in files.items()}).encode()
+        files = pictures(page, out.stem)
+        named = {title: [name for name, _ in drawn] for title, drawn in files.items()}
+        data = markdown.render(page, named).encode()
     else:
         files, data = {}, encode(page, format, metric)
     out.parent.mkdir(parents=True, exist_ok=True)
-    for name, picture in files.values():
+    for name, picture in (file for drawn in files.values() for file in drawn):
         (out.parent / name).write_bytes(picture)
     out.write_bytes(data)
 
 
-def pictures(page: Page, stem: str, metric: str = "accuracy") -> dict[str, tuple[str, bytes]]:
-    """A file name and a picture for each grid of curves, by its title."""
-    known: dict[str, Metric] = {name: name for name in METRICS}
+def pictures(page: Page, stem: str) -> dict[str, list[tuple[str, bytes]]]:
+    """File names and pictures for each grid of curves, by its title: accuracy, then loss."""
     grids = [section for section in page.sections if isinstance(section, Curves)]
     found = {}
     for grid in grids:
-        name = re.sub(r"[^a-z0-9]+", "-", f"{stem}-{grid.title}".lower()).strip("-") + ".png"
+        name = re.sub(r"[^a-z0-9]+", "-", f"{stem}-{grid.title}".lower()).strip("-")
         alone = Page("", (grid,))
-        found[grid.title] = (name, png.render(alone, find("metric", metric, known)))
+        found[grid.title] = [
+            (f"{name}.png" if metric == METRICS[0] else f"{name}-{metric}.png",
+             png.render(alone, metric)) for metric in METRICS
+        ]  # fmt: skip
     return found
 
 

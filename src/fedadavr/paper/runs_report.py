@@ -1,4 +1,4 @@
-"""`fedadavr report`: what came of runs, as one page, or as tables and a picture for papers."""
+"""`fedadavr report`: what came of runs, the paper's figures beside them where it has any."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tyro
 
 from fedadavr.experiments.records import read
 from fedadavr.naming import find
+from fedadavr.paper.results import of_paper
 from fedadavr.report.curve import METRICS
 from fedadavr.report.standard import standard_page
 from fedadavr.report.writing import place, write
@@ -43,7 +44,8 @@ def main(
             raise ValueError(f"--targets are accuracies in percent, got {target:g}")
     find("metric", metric, {name: name for name in METRICS})
     file, chosen = place(out, format)
-    page = standard_page(read(runs), title, targets, made_by=_typed(runs, file, targets, title))
+    made_by = _typed(runs, file, targets, title)
+    page = standard_page(read(runs), title, targets, of_paper, made_by)
     write(page, file, chosen, metric)
     print(f"{file}: {file.stat().st_size / 1e6:.2f} MB, {page.about}")
 
