@@ -258,13 +258,13 @@ def test_paper_run_from_the_command_line(
         return [Row("fedavg", rates), Row.of("fedadavr", algorithm="fedadavr", server_lr=0.01)]
 
     small = (("rounds", 2), ("average_last", 1), ("evaluate_clients", 5))
-    tiny = Preset("mnist-baselines", "a small one", "little", "mnist", ("iid",), rows, small)
-    monkeypatch.setitem(PRESETS, "mnist-baselines", tiny)
-    arguments = ["paper", "run", "mnist-baselines", "--seeds", "42", "--out", str(tmp_path),
+    tiny = Preset("mnist-tiny", "a small one", "little", "mnist", ("iid",), rows, small)
+    monkeypatch.setitem(PRESETS, "mnist-tiny", tiny)
+    arguments = ["paper", "run", "mnist-tiny", "--seeds", "42", "--out", str(tmp_path),
                  "--json"]  # fmt: skip
     main(arguments)
     assert json.loads(capsys.readouterr().out)["new"] == 2
-    records = read_lines(tmp_path / "mnist-baselines" / RECORDS)
+    records = read_lines(tmp_path / "mnist-tiny" / RECORDS)
     assert sorted(r.settings["seed"] for r in records) == [41, 41, 42, 42]
     main(arguments)
     assert json.loads(capsys.readouterr().out)["new"] == 0
