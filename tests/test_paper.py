@@ -223,6 +223,11 @@ def test_other_client_rates_have_tables_of_their_own() -> None:
     titles = [s.title for s in page.sections]
     for title in ("", ", client rate 0.001", ", client rate 0.1"):
         assert f"Fashion-MNIST, baselines: accuracy, %{title}" in titles
+    # A rate that another preset chose for the same settings has no table.
+    chosen = made_up(PRESETS["mnist-baselines"])
+    assert {r.experiment.client_lr for r in chosen} > {0.01}
+    titles = [s.title for s in paper_page(Results(chosen)).sections]
+    assert not any("client rate 0" in title for title in titles)
 
 
 def test_slow_is_judged_by_rounds() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 from fedadavr.experiments.experiment import Experiment
@@ -71,13 +72,38 @@ class Results:
         }
 
     def other_rates(self, preset: str) -> list[float]:
-        """The client rates besides the usual one that there are runs of this preset with."""
+        """The client rates besides the usual one that this preset was run with.
+
+        A run that a preset chose or fixed such a rate for is no reason for a table.
+        """
         rates = {record.experiment.client_lr for record in self.records} - {RATE}
-        return sorted(rate for rate in rates if self.cells(preset, rate))
+        return sorted(
+            rate
+            for rate in rates
+            if any(
+                _name(run.experiment) not in _not_free()
+                for row in self.cells(preset, rate).values()
+                for runs in row.values()
+                for run in runs
+            )
+        )
 
     def chosen(self, preset: Preset) -> dict[str, dict[str, Experiment | None]]:
         """The settings of every cell, as far as choices have been made."""
         return preset.cells(self.records)
+
+
+@cache
+def _not_free() -> frozenset[str]:
+    """The names of what rows choose, or say themselves, in all presets."""
+    return frozenset(
+        _name(replace(preset.base(partition), **candidate).resolved())
+        for preset in PRESETS.values()
+        for partition in preset.partitions
+        for row in preset.rows(partition)
+        if not row.free
+        for candidate in row.candidates
+    )
 
 
 def seed_of(record: Record) -> int:

@@ -27,10 +27,12 @@ def render(page: Page, metric: Metric = "accuracy") -> bytes:
         raise ValueError("the report has no curves to draw")
     columns = min(WIDE, max(len(grid.panels) for grid in grids))
     rows = [(grid, start) for grid in grids for start in range(0, len(grid.panels), columns)]
-    keys = max(1, min(len(page.labels), round(max(2, columns) * 1.4)))
+    width = max(5.5, 3.1 * columns)
+    key = 0.75 + 0.065 * max((len(label) for label in page.labels), default=0)  # inches
+    keys = max(1, min(len(page.labels), int(width / key)))
     legend = 0.22 * -(-len(page.labels) // keys) + 0.2
     figure, axes = plt.subplots(
-        len(rows), columns, figsize=(max(5.5, 3.1 * columns), 2.9 * len(rows) + legend),
+        len(rows), columns, figsize=(width, 2.9 * len(rows) + legend),
         squeeze=False, layout="constrained",
     )  # fmt: skip
     numbers = {label: number for number, label in enumerate(page.labels)}
@@ -40,7 +42,8 @@ def render(page: Page, metric: Metric = "accuracy") -> bytes:
             place.set_axis_off()
         for place, panel in zip(line, panels, strict=False):
             for series in panel.series:
-                _draw(place, series.records, numbers[series.label], series.label, metric)
+                band = 0.13 if len(panel.series) <= 8 else 0.05  # many on top of each other
+                _draw(place, series.records, numbers[series.label], series.label, metric, band)
             heading = f"{grid.title}\n" if place is line[0] and start == 0 else "\n"
             place.set_title(heading + panel.title, fontsize=9, loc="left", parse_math=False)
             place.set_xlabel("round", fontsize=8)
@@ -73,7 +76,7 @@ def _name(label: str) -> str:
     return f"\u200b{label}"  # matplotlib leaves labels that begin with _ out of the legend
 
 
-def _draw(place: Any, records: Any, number: int, label: str, metric: Metric) -> None:
+def _draw(place: Any, records: Any, number: int, label: str, metric: Metric, band: float) -> None:
     found = curve(records, metric)
     if not found.rounds:
         return
@@ -84,4 +87,4 @@ def _draw(place: Any, records: Any, number: int, label: str, metric: Metric) -> 
                label=_name(label), marker=mark)  # fmt: skip
     if found.count > 1:
         low, high = np.asarray(found.low), np.asarray(found.high)
-        place.fill_between(found.rounds, low, high, color=look.light, alpha=0.13, linewidth=0)
+        place.fill_between(found.rounds, low, high, color=look.light, alpha=band, linewidth=0)
