@@ -239,6 +239,7 @@ def test_a_search_may_propose_a_point_again(
         (["--search", "optuna", "--grid", "server-lr=1..2", "seed=1..5"], "one by one"),
         (["--search", "optuna", "--grid", "clients-per-round=2..100"], "more than the 20"),
         (["--search", "optuna", "--grid", "server-lr=1..2", "server-lr=3..4"], "a field twice"),
+        (["--search", "optuna", "--grid", "server-lr=1..2", "seed=42", "seed=43"], "a field twice"),
         (["--search", "optuna", "--grid", "optimizer=adam,foo,yogi"], "unknown optimizer 'foo'"),
         (["--commit-every", "5"], "each needs a store of its own"),
         (["--algorithms", "fedavg:client-lr=1", "--grid", "client-lr=2"], "has its own"),

@@ -37,15 +37,12 @@ def search(
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     space: dict[str, Any] = {}
-    seeds = [base.seed]
     for text in axes:
         name, values = _values(text)
-        if name in space or (name == "seed" and seeds != [base.seed]):
+        if name in space:
             raise ValueError(f"--grid {text}: names a field twice")
-        if name == "seed":
-            seeds = values
-        else:
-            space[name] = values
+        space[name] = values
+    seeds = space.pop("seed", [base.seed])
     if not space:
         raise ValueError("--search needs a --grid with something to search besides the seed")
     study = optuna.create_study(
