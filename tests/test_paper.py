@@ -230,6 +230,27 @@ def test_other_client_rates_have_tables_of_their_own() -> None:
     assert not any("client rate 0" in title for title in titles)
 
 
+def test_a_report_may_begin_with_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The heading and the paragraphs come first; without any, nothing is written."""
+    place = tmp_path / "results" / "fmnist-ablation"
+    place.mkdir(parents=True)
+    records = made_up(PRESETS["fmnist-ablation"])
+    (place / RECORDS).write_text("".join(record.to_json() + "\n" for record in records))
+    text, out = tmp_path / "text.md", tmp_path / "page.md"
+    words = ["paper", "report", "--results", str(place.parent), "--out", str(out)]
+    words += ["--preface", str(text)]
+    text.write_text("\n\n")
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "text.md is empty: write a heading" in capsys.readouterr().err
+    assert not out.exists()
+    text.write_text("# What we saw\n\nMuch,\nand more.\n\nThe end.\n")
+    main(words)
+    page = out.read_text()
+    assert "## What we saw\n\nMuch, and more.\n\nThe end.\n\n## The paper's claims" in page
+    assert "--preface" in page
+
+
 def test_slow_is_judged_by_rounds() -> None:
     """As good in the end, but later, is slow."""
     where = "Fashion-MNIST lq-1, server rate"

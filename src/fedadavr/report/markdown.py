@@ -27,9 +27,7 @@ def _section(section: Section, pictures: Mapping[str, Sequence[str]]) -> str:
         files = [f"![{names}]({file})" for file in pictures.get(section.title, ())]
         parts += [_plain(f"{section.note} {BAND}".strip())]
         parts += files[:1] or [f"Curves for {names}: see `html` or `png`."]
-        parts += [
-            f"<details><summary>The loss</summary>\n\n{file}\n\n</details>" for file in files[1:]
-        ]
+        parts += [_folded("The loss", file) for file in files[1:]]
         parts += [_command(section.command)]
     else:
         parts += [_plain(paragraph) for paragraph in section.paragraphs]
