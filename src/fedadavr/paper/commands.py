@@ -52,7 +52,7 @@ def list_presets(seeds: int = 3, workers: int = 2, json: bool = False) -> None:
         "The paper has client rates 0.001, 0.01, 0.1: 0.01 is run unless --client-lrs says more; "
         "where rates are searched, all three.\nMemory, complexity and the paper's own rounds and "
         "times need no run: fedadavr paper report shows them.\nTimes are reckoned from rounds on "
-        "two cores; of CIFAR-10 and Shakespeare, which were not run for long, from single steps."
+        "two cores, CIFAR-10's from ten of them, Shakespeare's from single steps."
     )
 
 
