@@ -159,10 +159,13 @@ def test_claims_need_all_baselines_and_count_divergence() -> None:
     assert found.mean == 40.0
 
 
-def rated(preset: str, worth: Callable[[Experiment], list[float]]) -> dict[str, str]:
+def rated(
+    presets: str, worth: Callable[[Experiment], list[float]], seeds: tuple[int, ...] = SEEDS
+) -> dict[str, str]:
     """The verdicts on made-up runs: `worth` gives the accuracies of the averaging window."""
     records = []
-    for e in PRESETS[preset].experiments(made_up(PRESETS[preset]), SEEDS):
+    known = [PRESETS[name] for name in presets.split()]
+    for e in (e for preset in known for e in preset.experiments(made_up(preset), seeds)):
         values = worth(e)
         rounds = list(range(1, len(values) + 1))
         mean = sum(values) / len(values)
@@ -193,22 +196,99 @@ def test_quantization_can_fail() -> None:
     """Thirty points lower everywhere is a verdict, and so is no difference."""
     claim = "MNIST: quantization to fp16 costs nothing"
 
-    def much_worse(e: Experiment) -> list[float]:
-        return [40.0 if e.algorithm == "fedadavr-quant" else 70.0]
+    def lower(by: float) -> Callable[[Experiment], list[float]]:
+        """FedAdaVR-Quant lower in every seed, however far the seeds are apart."""
+        return lambda e: [50 + 10 * (e.seed - 42) - by * (e.algorithm == "fedadavr-quant")]
 
-    assert rated("mnist-optimizers", much_worse)[claim] == "does not hold"
-    assert rated("mnist-optimizers", lambda e: [70.0 + 0.1 * e.seed])[claim] == "holds"
+    for by, holds in ((30.0, "does not hold"), (0.9, "does not hold"), (0.1, "holds")):
+        assert rated("mnist-optimizers", lower(by))[claim] == holds
+        assert rated("mnist-optimizers", lower(by), (42,))[claim] == holds
+
+
+def test_precisions_are_compared_within_each_seed() -> None:
+    """What int4 costs in every seed is not hidden by what is between the seeds."""
+    claim = "Fashion-MNIST lq-1: fp16, int8 and int4 are as good as fp32"
+
+    def lower(cost: dict[str, float]) -> Callable[[Experiment], list[float]]:
+        return lambda e: [50 + 2.0 * (e.seed - 42) - cost.get(e.codec or "", 0.0)]
+
+    assert rated("fmnist-precisions", lower({}))[claim] == "holds"
+    assert rated("fmnist-precisions", lower({"fp16": 0.1, "int4": 0.9}))[claim] == "holds in part"
+    costly = {"fp16": 1.0, "int8": 1.0, "int4": 1.0}
+    assert rated("fmnist-precisions", lower(costly))[claim] == "does not hold"
+
+
+def high(**wanted: object) -> Callable[[Experiment], list[float]]:
+    """A world where runs with these settings are good at once, and others poor, or late."""
+
+    def worth(e: Experiment) -> list[float]:
+        good = all(getattr(e, name) == value for name, value in wanted.items())
+        return [90.0] * 40 if good else [20.0] * 20 + [40.0] * 20
+
+    return worth
+
+
+@pytest.mark.parametrize(
+    ("presets", "claim", "world", "holds"),
+    [
+        ("fmnist-baselines", "is above all nine baselines", high(algorithm="fedadavr"), "holds"),
+        ("fmnist-baselines", "is above all nine baselines", high(algorithm="mifa"),
+         "does not hold"),
+        ("fmnist-baselines", "is above all nine baselines", high(tau=1e-9), "does not hold"),
+        ("fmnist-baselines", "FedOpt at other rates included", high(algorithm="fedadavr"), "holds"),
+        ("fmnist-baselines", "FedOpt at other rates included", high(tau=1e-9), "does not hold"),
+        ("fmnist-baselines", "fewer rounds to every target", high(algorithm="fedadavr"), "holds"),
+        ("fmnist-baselines", "fewer rounds to every target", high(algorithm="fedavg"),
+         "does not hold"),
+        ("fmnist-baselines", "FedAdaVR+ is above everything", high(algorithm="fedadavr-plus"),
+         "holds"),
+        ("fmnist-baselines", "FedAdaVR+ is above everything", high(algorithm="fedadavr"),
+         "does not hold"),
+        ("fmnist-baselines fmnist-optimizers", "with every optimizer", high(algorithm="fedadavr"),
+         "holds"),
+        ("fmnist-baselines fmnist-optimizers", "with every optimizer",
+         high(algorithm="fedadavr", optimizer="lamb"), "holds in part"),
+        ("fmnist-baselines fmnist-optimizers", "with every optimizer", high(algorithm="fedavg"),
+         "does not hold"),
+        ("fmnist-optimizers", "server rates differ marginally", high(server_lr=0.01),
+         "does not hold"),
+        ("fmnist-optimizers", "server rates differ marginally", high(), "holds"),
+        ("mnist-participation", "more clients a round help", high(clients_per_round=25), "holds"),
+        ("mnist-participation", "more clients a round help", high(clients_per_round=2),
+         "does not hold"),
+        ("mnist-participation", "more than one local epoch helps", high(local_epochs=5), "holds"),
+        ("mnist-participation", "more than one local epoch helps", high(local_epochs=1),
+         "does not hold"),
+    ],
+)  # fmt: skip
+def test_every_claim_can_hold_and_can_fail(
+    presets: str, claim: str, world: Callable[[Experiment], list[float]], holds: str
+) -> None:
+    """Made-up worlds where it is plain what the verdict must be."""
+    (told,) = (text for name, text in rated(presets, world).items() if claim in name)
+    assert told == holds
 
 
 def test_the_papers_figure_stands_only_beside_its_own_cells() -> None:
     """Other precisions, cohorts, epochs and rates have no figure in the paper's tables."""
     codecs = PRESETS["fmnist-precisions"].experiments([], (42,))
-    assert [of_paper(e) for e in codecs] == [None] * 4
+    half = numbers.accuracy("fmnist")[numbers.Configuration("fedadavr-quant", "adagrad", 0.001)]
+    assert [of_paper(e) for e in codecs] == [None, half["lq-1"], None, None]
     cohorts = PRESETS["mnist-participation"].experiments([], (42,))
     told = [e for e in cohorts if of_paper(e) is not None]
     assert {(e.clients_per_round, e.local_epochs) for e in told} == {(5, 1)}
     rates = PRESETS["mnist-optimizers"].experiments([], (42,), (0.001, 0.01, 0.02))
     assert [of_paper(e) is None for e in rates[:3]] == [False, False, True]
+    own = next(e for e in rates if e.optimizer == "adam")
+    assert of_paper(own) is not None
+    others: dict[str, Any] = {"beta1": 0.1, "weighting": "population", "max_norm": 0.001,
+                        "prune_after": 2, "evaluate_clients": 3, "evaluate_examples": 10,
+                        "momentum": 0.0}  # fmt: skip
+    for name, value in others.items():
+        assert of_paper(replace(own, **{name: value})) is None, name
+    assert own.optimizer == Experiment(algorithm="fedadavr").own_settings()["optimizer"]
+    for same in (replace(own, optimizer=None), replace(own, beta1=0.9), replace(own, seed=7)):
+        assert of_paper(same) == of_paper(own)
 
 
 def test_other_client_rates_have_tables_of_their_own() -> None:
@@ -223,6 +303,15 @@ def test_other_client_rates_have_tables_of_their_own() -> None:
     titles = [s.title for s in page.sections]
     for title in ("", ", client rate 0.001", ", client rate 0.1"):
         assert f"Fashion-MNIST, baselines: accuracy, %{title}" in titles
+    assert len(Results(records).reported()) == len(records)
+    # Without the usual rate there is only the other one's, and its seeds.
+    lone = [r for r in records if r.settings["client_lr"] == 0.1]
+    page = paper_page(Results(lone), Path("elsewhere"))
+    (table,) = (s for s in page.sections if s.title.startswith("Fashion-MNIST, baselines"))
+    assert isinstance(table, Table)
+    assert table.title.endswith("client rate 0.1")
+    typed = "fedadavr paper run fmnist-baselines --seeds 42 --out elsewhere --client-lrs 0.1\n"
+    assert table.command.startswith(typed)
     # A rate that another preset chose for the same settings has no table.
     chosen = made_up(PRESETS["mnist-baselines"])
     assert {r.experiment.client_lr for r in chosen} > {0.01}
@@ -249,6 +338,27 @@ def test_a_report_may_begin_with_a_text(tmp_path: Path, capsys: pytest.CaptureFi
     page = out.read_text()
     assert "## What we saw\n\nMuch, and more.\n\nThe end.\n\n## The paper's claims" in page
     assert "--preface" in page
+    # Only what is asked for is shown, and what there is nothing of is refused.
+    words = ["paper", "report", "--results", str(place.parent), "-o", str(tmp_path / "p.txt")]
+    with pytest.raises(SystemExit):
+        main([*words, "--format", "md", "--only", "cifar10-optimizers"])
+    assert "nothing of it is in" in capsys.readouterr().err
+    main([*words, "--format", "md", "--only", "fmnist-ablation"])
+    assert "p.txt --format md --only fmnist-ablation" in (tmp_path / "p.txt").read_text()
+    assert not claims(Results(records, ("fmnist-precisions",))).rows
+
+
+def test_a_beginning_is_labelled_as_one() -> None:
+    """Nothing by the paper, nobody the best, and what it was evaluated on."""
+    records = made_up(PRESETS["cifar10-beginning"], (42,))
+    sections = paper_page(Results(records)).sections
+    mine = [s for s in sections if s.title.startswith("CIFAR-10, beginning")]
+    assert len(mine) == 2
+    assert all("A beginning, no result." in str(s) and "By the paper" not in str(s) for s in mine)
+    (table,) = (s for s in mine if isinstance(s, Table))
+    assert not any(cell.best for row in table.rows for cell in row.cells)
+    (settings,) = (s for s in sections if isinstance(s, Table) and s.title == "Settings")
+    assert "2,000 examples" in {cell.text for row in settings.rows for cell in row.cells}
 
 
 def test_slow_is_judged_by_rounds() -> None:
@@ -317,6 +427,7 @@ def test_paper_run_from_the_command_line(
         (["run", "mnist-baselines", "--seeds", "-1"], "--seed must not be negative"),
         (["run", "mnist-optimizers", "--client-lrs", "-5"], "client_lr"),
         (["run", "mnist-optimizers", "--client-lrs", "0.1", "0.1"], "none twice"),
+        (["run", "fmnist-precisions", "--client-lrs", "0.1"], "chooses its client rate or fixes"),
         (["report", "--results", "nowhere"], "there are no records in nowhere"),
     ],
 )

@@ -80,7 +80,7 @@ def run_preset(
         name: Which: `fedadavr paper list` tells.
         seeds: One run each of every cell; rates are chosen on seed 41.
         only: Only cells with these settings: partition=lq-1,lq-2 algorithm=fedadavr tau=none.
-        client_lrs: Where the client's rate is not searched: the paper has 0.001 0.01 0.1.
+        client_lrs: For rows that neither search nor fix it; the paper has 0.001 0.01 0.1.
         workers: Processes, one run at a time each.
         out: Where records go, in a folder of the preset's name.
         on: processes, or ray for a cluster.
@@ -107,12 +107,15 @@ def run_preset(
             raise ValueError(f"--only cannot say {flag(field)}: {other}")
     if not client_lrs or len(set(client_lrs)) < len(client_lrs):
         raise ValueError("--client-lrs needs at least one, and none twice")
+    if client_lrs != (RATE,) and not preset.free():
+        raise ValueError(f"--client-lrs: every row of {name} chooses its client rate or fixes it")
     _check_filters(preset, wanted)
     preset.experiments([], seeds, client_lrs)  # what is wrong with them is said before any work
-    choices = [e for e in preset.choices() if _is_wanted(e, wanted)]
+    shared = {field: values for field, values in wanted.items() if field != "evaluate_every"}
+    choices = [e for e in preset.choices() if _is_wanted(e, shared)]
     console.print(
-        f"{name}: {preset.shows}\nby the paper: {preset.expect}; all of it takes about "
-        f"{_duration(preset.minutes(len(seeds), workers, len(client_lrs)))} here",
+        f"{name}: {preset.shows}\n{preset.told} All of it takes about "
+        f"{_duration(preset.minutes(len(seeds), workers, len(client_lrs)))} here.",
         soft_wrap=True, highlight=False,
     )  # fmt: skip
     records: list[Record] = []

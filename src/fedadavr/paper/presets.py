@@ -70,6 +70,14 @@ class Preset:
     targets: tuple[int, ...] = ()
     """Accuracies in percent whose first rounds it tells, on its hardest partition."""
 
+    beginning: bool = False
+    """Whether it is only a beginning, which nothing follows from."""
+
+    @property
+    def told(self) -> str:
+        """What one should get, as a sentence."""
+        return f"{self.expect}." if self.beginning else f"By the paper: {self.expect}."
+
     def base(self, partition: str) -> Experiment:
         """The paper's protocol; evaluated in the averaging window and every fifth round."""
         setup = numbers.setup(self.dataset)
@@ -124,8 +132,12 @@ class Preset:
         return {
             label: {p: cell and replace(cell, client_lr=client_lr) for p, cell in row.items()}
             for label, row in self.cells(()).items()
-            if label in {row.label for row in self.rows(self.partitions[0]) if row.free}
+            if label in self.free()
         }
+
+    def free(self) -> set[str]:
+        """The rows that leave the client's rate open."""
+        return {row.label for row in self.rows(self.partitions[0]) if row.free}
 
     def searched(self) -> set[str]:
         """The fields that some row chooses."""
@@ -317,9 +329,10 @@ def _presets() -> Iterable[Preset]:
         examples = {"cifar10": 2_000, "shakespeare": 20_000}[dataset]
         yield Preset(
             f"{dataset}-beginning", f"{NAMES[dataset]}: the first ten rounds of four algorithms",
-            "a beginning, no result", dataset, (partition,),
+            "A beginning, no result", dataset, (partition,),
             lambda p, d=dataset: beginning_rows(d, p),  # type: ignore[misc]
             (("rounds", 10), ("average_last", 1), ("evaluate_examples", examples)),
+            beginning=True,
         )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from fedadavr.paper import numbers
 from fedadavr.paper.claims import OURS, claims, rounds_to, swing
 from fedadavr.paper.commands import RESULTS, recorded
 from fedadavr.paper.presets import NAMES, PRESETS, Preset
-from fedadavr.paper.results import Results, accuracy_cell, of_paper
+from fedadavr.paper.results import Results, accuracy_cell, of_paper, seed_of
 from fedadavr.report.blocks import (
     Cell,
     Curves,
@@ -60,15 +60,20 @@ def main(
     records = recorded(results)
     if not records:
         raise ValueError(f"there are no records in {results}: make some with fedadavr paper run")
-    page = paper_page(Results(records), only or tuple(PRESETS))
+    found = Results(records, only or tuple(PRESETS))
+    for name in only:
+        if not found.tables(name):
+            raise ValueError(f"--only {name}: nothing of it is in {results}")
+    page = paper_page(found, results)
     if preface is not None:
         page = replace(page, sections=(_preface(preface), *page.sections))
     words = ["fedadavr", "paper", "report", *(["--results", str(results)] * (results != RESULTS))]
-    words += ["--out", str(file), *(["--only", *only] if only else [])]
+    words += ["--out", str(file), *(["--format", format] if format else [])]
+    words += ["--only", *only] if only else []
     words += ["--preface", str(preface)] if preface else []
     page = replace(page, about=f"{page.about} Made by: {shlex.join(words)}")
     write(page, file, chosen)
-    print(f"{file}: {file.stat().st_size / 1e6:.2f} MB, {len(records)} runs")
+    print(f"{file}: {file.stat().st_size / 1e6:.2f} MB, {len(found.reported())} runs reported")
 
 
 def _preface(path: Path) -> Text:
@@ -80,39 +85,48 @@ def _preface(path: Path) -> Text:
     return Text(heading.lstrip("# "), tuple(paragraphs))
 
 
-def paper_page(results: Results, names: tuple[str, ...] = tuple(PRESETS)) -> Page:
-    """The page; a preset that nothing was run of is left out."""
-    presets = [PRESETS[name] for name in names if results.cells(name)]
+def paper_page(results: Results, folder: Path = RESULTS) -> Page:
+    """The page of the records in a folder; a preset that nothing was run of is left out."""
+    presets = [PRESETS[name] for name in results.presets if results.tables(name)]
     sections: list[Section] = [claims(results), protocol(results, presets)]
     for preset in presets:
-        sections += _sections(preset, results)
-    if set(names) == set(PRESETS):
+        sections += _sections(preset, results, folder)
+    if set(results.presets) == set(PRESETS):
         sections += [memory(), complexity(), rounds_of_paper()]
-    failed = [record for record in results.records if record.failure]
+    reported = results.reported()
+    failed = sum(record.failure is not None for record in reported)
     about = (
-        f"{len(results.records)} runs, {len(failed)} of which diverged. Every figure is the mean "
-        "over seeds ± the standard deviation, of the accuracy averaged over the paper's last "
-        "rounds; beside it, in tables that the paper has, its own figure, and ours minus it. The "
-        "paper's is of one seed, at the best of three client rates, which it does not tell; ours "
-        "is at 0.01 where nothing else is said."
+        f"{len(reported):,} runs, {failed} of which diverged, not counting those that rates were "
+        "chosen by. Every figure is the mean over seeds ± the standard deviation, of the accuracy "
+        "averaged over the paper's last rounds; beside it, in tables that the paper has, its own "
+        "figure, and ours minus it. The paper's is of one seed, at the best of three client rates, "
+        "which it does not tell; ours is at 0.01 where nothing else is said."
     )
     return Page("FedAdaVR: the paper's tables, here", tuple(sections), about)
 
 
-def _sections(preset: Preset, results: Results) -> Iterator[Section]:
+def _sections(preset: Preset, results: Results, folder: Path) -> Iterator[Section]:
     kind = preset.name.partition("-")[2]
     rows = results.cells(preset.name)
-    typed = f"fedadavr paper run {preset.name} --seeds {' '.join(map(str, _seeds(rows)))}"
-    if kind == "optimizers":
-        yield optimizer_table(preset, rows, typed)
-    else:
+    if rows and kind == "optimizers":
+        yield optimizer_table(preset, rows, _typed(preset, rows, folder))
+    elif rows:
+        typed = _typed(preset, rows, folder)
         yield curves(preset, rows, typed)
         yield from _details(preset, results, rows, typed)
     for rate in results.other_rates(preset.name):
-        more, own = results.cells(preset.name, rate), f"{typed} --client-lrs {rate:g}"
+        more = results.cells(preset.name, rate)
+        own = f"{_typed(preset, more, folder)} --client-lrs {rate:g}"
         show = optimizer_table if kind == "optimizers" else accuracy_table
         table = show(preset, more, own)
         yield replace(table, title=f"{table.title}, client rate {rate:g}")
+
+
+def _typed(preset: Preset, rows: dict[str, dict[str, Runs]], folder: Path) -> str:
+    """The command that makes these runs."""
+    seeds = sorted({seed_of(r) for row in rows.values() for runs in row.values() for r in runs})
+    words = ["fedadavr", "paper", "run", preset.name, "--seeds", *map(str, seeds)]
+    return shlex.join([*words, *(["--out", str(folder)] if folder != RESULTS else [])])
 
 
 def _details(
@@ -132,12 +146,6 @@ def _details(
         yield unrest_table(preset, rows, typed)
 
 
-def _seeds(rows: dict[str, dict[str, Runs]]) -> list[int]:
-    return sorted(
-        {int(r.settings["seed"]) for row in rows.values() for c in row.values() for r in c}
-    )
-
-
 def _title(preset: Preset) -> str:
     return f"{NAMES[preset.dataset]}, {preset.name.partition('-')[2]}"
 
@@ -155,9 +163,9 @@ def protocol(results: Results, presets: list[Preset]) -> Table:
     """What was run, before what came of it."""
     rows = []
     for preset in presets:
-        found = results.cells(preset.name)
+        tables = results.tables(preset.name)
         for partition in preset.partitions:
-            runs = [run for row in found.values() for run in row.get(partition, ())]
+            runs = [run for t in tables for row in t.values() for run in row.get(partition, ())]
             if not runs:
                 continue
             cells = [
@@ -165,14 +173,17 @@ def protocol(results: Results, presets: list[Preset]) -> Table:
                 for name in ("clients", "clients_per_round", "rounds", "average_last",
                              "local_epochs", "batch_size", "client_lr", "seed")
             ]  # fmt: skip
+            base = preset.base(partition)
+            examples = base.evaluate_examples
+            cells += [f"{examples:,} examples" if examples else f"{base.evaluate_clients} clients"]
             rows.append(Row((preset.name, partition), tuple(map(Cell, [*cells, f"{len(runs)}"]))))
     return Table(
         "Settings", ("preset", "partition", "clients", "a round", "rounds", "averaged", "epochs",
-                     "batch", "client rate", "seeds", "runs"), tuple(rows),
-        "Clients train with SGD and momentum 0.9; the test shares of 250 clients (Shakespeare: "
-        "225) are evaluated, drawn anew each time, in the averaged rounds and in every fifth "
-        "before. Where a client rate is searched (0.001, 0.01, 0.1), it is chosen on seed 41, "
-        "which is not reported.",
+                     "batch", "client rate", "seeds", "evaluated", "runs"), tuple(rows),
+        "Clients train with SGD and momentum 0.9. Evaluated are the test shares of so many "
+        "clients, drawn anew each time, or so many test examples, always the same, in the averaged "
+        "rounds and in every fifth before. Where a client rate is searched (0.001, 0.01, 0.1), it "
+        "is chosen on seed 41, which is not reported.",
     )  # fmt: skip
 
 
@@ -187,7 +198,7 @@ def optimizer_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str
         f"{NAMES[preset.dataset]}: accuracy by optimizer and server rate, %",
         ("algorithm", "optimizer", "server rate", *preset.partitions),
         mark_best(lines, shared=1),
-        f"By the paper: {preset.expect}. The best of each algorithm and "
+        f"{preset.told} The best of each algorithm and "
         "partition is bold. Beside our figure the paper's, and ours minus the paper's.",
         _commands(rows, typed), "partition",
     )  # fmt: skip
@@ -203,9 +214,11 @@ def accuracy_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str)
         Row((label,), tuple(_cell(row.get(p, ())) for p in preset.partitions))
         for label, row in rows.items()
     ]
+    judged = not preset.beginning
     return Table(
         f"{_title(preset)}: accuracy, %", (preset.name, *preset.partitions),
-        mark_best(lines), "The best of each partition is bold.", _commands(rows, typed),
+        mark_best(lines) if judged else tuple(lines),
+        "The best of each partition is bold." if judged else preset.told, _commands(rows, typed),
         "partition",
     )  # fmt: skip
 
@@ -219,7 +232,7 @@ def curves(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Curv
     )
     return Curves(
         f"{_title(preset)}: curves", tuple(panel for panel in panels if panel.series),
-        f"By the paper: {preset.expect}.", typed,
+        preset.told, typed,
     )  # fmt: skip
 
 

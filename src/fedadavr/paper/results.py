@@ -21,7 +21,11 @@ Cells = dict[str, dict[str, tuple[Record, ...]]]
 class Results:
     """Records, found by their settings whatever the seed."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(
+        self, records: Iterable[Record], presets: tuple[str, ...] = tuple(PRESETS)
+    ) -> None:
+        self.presets = presets
+        """The tables and figures that are looked at."""
         self.records = list({record.id: record for record in records}.values())
         self._runs: dict[str, list[Record]] = {}
         for record in self.records:
@@ -59,6 +63,8 @@ class Results:
         `seeds` leaves only these.
         """
         known, rows = PRESETS[preset], self.cells(preset)
+        if preset not in self.presets:
+            return {}
         cells = [
             rows.get(row.label, {}).get(partition, ())
             for partition in known.partitions
@@ -87,6 +93,16 @@ class Results:
                 for run in runs
             )
         )
+
+    def tables(self, preset: str) -> list[Cells]:
+        """Its cells, and those at other client rates; none if nothing of it was run."""
+        rates = (None, *self.other_rates(preset))
+        return [cells for rate in rates if (cells := self.cells(preset, rate))]
+
+    def reported(self) -> list[Record]:
+        """Every run that is in some cell."""
+        rows = [row for name in self.presets for t in self.tables(name) for row in t.values()]
+        return list({run.id: run for row in rows for runs in row.values() for run in runs}.values())
 
     def chosen(self, preset: Preset) -> dict[str, dict[str, Experiment | None]]:
         """The settings of every cell, as far as choices have been made."""
@@ -133,20 +149,26 @@ class Figure(NamedTuple):
     deviation: float
     seeds: frozenset[int]
 
+    @staticmethod
+    def of(values: Sequence[float], seeds: Iterable[int]) -> Figure:
+        """The mean and the standard deviation."""
+        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+        return Figure(statistics.fmean(values), deviation, frozenset(seeds))
+
+    def __format__(self, sign: str) -> str:
+        """As a text; with + always with a sign."""
+        spread = " (1 seed)" if len(self.seeds) == 1 else f" ± {self.deviation:.1f}"
+        return f"{self.mean:{sign}.1f}{spread}"
+
     def __str__(self) -> str:
-        if len(self.seeds) == 1:
-            return f"{self.mean:.1f} (1 seed)"
-        return f"{self.mean:.1f} ± {self.deviation:.1f}"
+        return format(self, "")
 
 
 def figure(runs: Sequence[Record], of: Callable[[Record], float]) -> Figure | None:
     """What runs come to over their seeds."""
     if not runs:
         return None
-    found = [of(run) for run in runs]
-    deviation = statistics.stdev(found) if len(found) > 1 else 0.0
-    seeds = frozenset(map(seed_of, runs))
-    return Figure(statistics.fmean(found), deviation, seeds)
+    return Figure.of([of(run) for run in runs], map(seed_of, runs))
 
 
 def accuracy(runs: Sequence[Record]) -> Figure | None:
@@ -160,17 +182,22 @@ def of_paper(experiment: Experiment) -> float | None:
     It is the best of three client rates, which the paper does not tell: ours may be any of them.
     """
     e = experiment
-    if e.dataset not in numbers.datasets() or e.server_lr is None or e.partition is None:
+    if e.dataset not in numbers.datasets() or e.client_lr not in RATES:
         return None
-    if e.partition not in numbers.partitions(e.dataset):
-        return None
-    if (e.rounds, e.average_last) != numbers.rounds(e.dataset, e.partition):
-        return None
-    setup = numbers.setup(e.dataset)
-    same = ("clients", "clients_per_round", "local_epochs", "batch_size", "momentum", "model")
-    if e.client_lr not in RATES or e.codec is not None:
-        return None
-    if any(getattr(e, name) != getattr(setup, name) for name in same):
-        return None
-    row = numbers.Configuration(e.algorithm, e.optimizer, e.server_lr)
-    return numbers.accuracy(e.dataset).get(row, {}).get(e.partition)
+    return _table(e.dataset).get(_name(_any_rate(e)))
+
+
+@cache
+def _table(dataset: str) -> dict[str, float]:
+    """The paper's figures by the names of their settings."""
+    preset, paper = PRESETS[f"{dataset}-optimizers"], list(numbers.accuracy(dataset).values())
+    return {
+        _name(_any_rate(replace(preset.base(p), **settings.candidates[0]).resolved())): row[p]
+        for p in preset.partitions
+        for settings, row in zip(preset.rows(p), paper, strict=True)
+    }
+
+
+def _any_rate(experiment: Experiment) -> Experiment:
+    """The settings without those that a cell of the paper leaves open."""
+    return replace(experiment, client_lr=RATE, evaluate_every=1)

@@ -45,6 +45,8 @@ def main(
     find("metric", metric, {name: name for name in METRICS})
     file, chosen = place(out, format)
     made_by = _typed(runs, file, targets, title)
+    made_by += f" --format {format}" if format else ""
+    made_by += f" --metric {metric}" if metric != METRICS[0] else ""
     page = standard_page(read(runs), title, targets, of_paper, made_by)
     write(page, file, chosen, metric)
     print(f"{file}: {file.stat().st_size / 1e6:.2f} MB, {page.about}")
