@@ -94,6 +94,10 @@ def test_a_killed_sweep_goes_on(mine: str, tmp_path: Path) -> None:
     (cut / RECORDS).write_bytes(lines.removesuffix(b"\n"))  # a whole line, but for its end
     main(words(mine, cut, *more))
     assert (cut / RECORDS).read_bytes() == lines
+    blank = lines.replace(b"\n", b"\n\n").removesuffix(b"\n\n")  # as merged by hand
+    (cut / RECORDS).write_bytes(blank)
+    main(words(mine, cut, *more))
+    assert (cut / RECORDS).read_bytes() == blank + b"\n"
 
 
 def test_a_run_that_diverges_has_a_record(

@@ -205,7 +205,7 @@ def read_lines_of(out: Path) -> list[Record]:
     data = path.read_bytes()
     if data and not data.endswith(b"\n"):
         with path.open("r+b") as file:
-            if len(records) > data.count(b"\n"):  # only the line break is missing
+            if len(records) > sum(map(bool, data.split(b"\n")[:-1])):  # only its break is missing
                 file.seek(0, os.SEEK_END)
                 file.write(b"\n")
             else:
@@ -236,7 +236,10 @@ def by_seed(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def results_table(records: list[Record], most: int = 40) -> Table:
-    """The fields that vary, and the accuracy over the seeds; the best first."""
+    """The fields that vary, and the accuracy over the seeds; the best first.
+
+    One that diverged counts as 0 % there.
+    """
     groups = list(by_seed(records).values())
     names = dict.fromkeys(name for record in records for name in record.settings)
     varying = [
@@ -246,13 +249,12 @@ def results_table(records: list[Record], most: int = 40) -> Table:
     lines: list[tuple[float, list[str]]] = []
     for group in groups:
         found = [r.final_accuracy for r in group if r.final_accuracy is not None]
-        mean = statistics.mean(found) if found else -1.0
-        text = f"{mean:.1f}" if found else ""
+        text = f"{statistics.mean(found):.1f}" if found else ""
         text += f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
         lost = len(group) - len(found)
         text += f" ({lost} diverged)" if lost else ""
         cells = [_cell(group[0].settings.get(name)) for name in varying]
-        lines.append((mean, [*cells, text, str(len(group))]))
+        lines.append((sum(found) / len(group), [*cells, text, str(len(group))]))
     lines.sort(key=lambda line: -line[0])
     title = f"the best {most} of {len(lines)}" if len(lines) > most else None
     table = Table(title=title, title_justify="left")
@@ -260,8 +262,8 @@ def results_table(records: list[Record], most: int = 40) -> Table:
         table.add_column(name.replace("_", "-"))
     table.add_column("accuracy %", justify="right")
     table.add_column("seeds", justify="right")
-    for mean, cells in lines[:most]:
-        table.add_row(*cells, style="bold" if mean == lines[0][0] else "")
+    for worth, cells in lines[:most]:
+        table.add_row(*cells, style="bold" if worth == lines[0][0] else "")
     return table
 
 
