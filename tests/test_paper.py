@@ -152,6 +152,9 @@ def test_claims_need_all_baselines_and_count_divergence() -> None:
     assert compare(Figure(90.0, 1.0, seeds), Figure(88.0, 1.5, seeds)) == 1
     assert compare(Figure(90.0, 3.0, seeds), Figure(88.0, 1.5, seeds)) == 0
     assert compare(Figure(80.0, 1.0, seeds), Figure(88.0, 1.5, seeds)) == -1
+    one = frozenset([42])
+    assert compare(Figure(89.1, 0.0, one), Figure(88.0, 0.0, one)) == 1
+    assert compare(Figure(88.9, 0.0, one), Figure(88.0, 0.0, one)) == 0
     assert str(Figure(78.0, 0.0, frozenset([42]))) == "78.0 (1 seed)"
     lost = replace(records[-1], final_accuracy=None, failure="it diverged")
     found = accuracy([lost, replace(records[-1], final_accuracy=80.0)])
