@@ -39,7 +39,7 @@ def list_presets(seeds: int = 3, workers: int = 2, json: bool = False) -> None:
              "minutes": p.minutes(seeds, workers)} for p in PRESETS.values()
         ]))  # fmt: skip
         return
-    table = Table(title=f"the paper, {seeds} seeds, {workers} processes", title_justify="left")
+    table = Table(title=f"the paper; seeds: {seeds}, processes: {workers}", title_justify="left")
     for column in ("name", "what it shows", "what one should get", "takes"):
         justify: Literal["left", "right"] = "right" if column == "takes" else "left"
         table.add_column(column, justify=justify, no_wrap=column in ("name", "takes"))
@@ -52,7 +52,7 @@ def list_presets(seeds: int = 3, workers: int = 2, json: bool = False) -> None:
         "The paper has client rates 0.001, 0.01, 0.1: 0.01 is run unless --client-lrs says more; "
         "where rates are searched, all three.\nMemory, complexity and the paper's own rounds and "
         "times need no run: fedadavr paper report shows them.\nTimes are reckoned from rounds on "
-        "two cores, CIFAR-10's from ten of them, Shakespeare's from single steps."
+        "two cores, those of CIFAR-10 and Shakespeare from ten of them."
     )
 
 
