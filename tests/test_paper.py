@@ -331,6 +331,9 @@ def test_a_report_may_begin_with_a_text(tmp_path: Path, capsys: pytest.CaptureFi
     text, out = tmp_path / "text.md", tmp_path / "page.md"
     words = ["paper", "report", "--results", str(place.parent), "--out", str(out)]
     words += ["--preface", str(text)]
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "text.md cannot be read as a text" in capsys.readouterr().err
     text.write_text("\n\n")
     with pytest.raises(SystemExit):
         main(words)

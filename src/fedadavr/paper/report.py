@@ -63,7 +63,9 @@ def main(
     found = Results(records, only or tuple(PRESETS))
     for name in only:
         if not found.tables(name):
-            raise ValueError(f"--only {name}: nothing of it is in {results}")
+            raise ValueError(
+                f"--only {name}: nothing of it is in {results}; run it: fedadavr paper run {name}"
+            )
     page = paper_page(found, results)
     if preface is not None:
         page = replace(page, sections=(_preface(preface), *page.sections))
@@ -78,7 +80,11 @@ def main(
 
 def _preface(path: Path) -> Text:
     """A heading and paragraphs from a file."""
-    parts = [" ".join(part.split()) for part in path.read_text().split("\n\n")]
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--preface {path} cannot be read as a text: {error}") from None
+    parts = [" ".join(part.split()) for part in text.split("\n\n")]
     heading, *paragraphs = [part for part in parts if part] or [""]
     if not heading:
         raise ValueError(f"--preface {path} is empty: write a heading, and paragraphs below it")

@@ -62,9 +62,9 @@ class Results:
 
         `seeds` leaves only these.
         """
-        known, rows = PRESETS[preset], self.cells(preset)
         if preset not in self.presets:
             return {}
+        known, rows = PRESETS[preset], self.cells(preset)
         cells = [
             rows.get(row.label, {}).get(partition, ())
             for partition in known.partitions

@@ -44,16 +44,19 @@ def main(
             raise ValueError(f"--targets are accuracies in percent, got {target:g}")
     find("metric", metric, {name: name for name in METRICS})
     file, chosen = place(out, format)
-    made_by = _typed(runs, file, targets, title)
-    made_by += f" --format {format}" if format else ""
-    made_by += f" --metric {metric}" if metric != METRICS[0] else ""
+    made_by = _typed(runs, file, format, targets, title, metric)
     page = standard_page(read(runs), title, targets, of_paper, made_by)
     write(page, file, chosen, metric)
     print(f"{file}: {file.stat().st_size / 1e6:.2f} MB, {page.about}")
 
 
-def _typed(runs: tuple[Path, ...], out: Path, targets: tuple[float, ...], title: str) -> str:
+def _typed(
+    runs: tuple[Path, ...], out: Path, format: str | None, targets: tuple[float, ...], title: str,
+    metric: str,
+) -> str:  # fmt: skip
     """The command that makes the report again."""
     words = ["fedadavr", "report", *map(str, runs), "--out", str(out)]
+    words += ["--format", format] if format else []
     words += ["--targets", *(f"{target:g}" for target in targets)] if targets else []
-    return shlex.join([*words, *(["--title", title] if title != TITLE else [])])
+    words += ["--title", title] if title != TITLE else []
+    return shlex.join([*words, *(["--metric", metric] if metric != METRICS[0] else [])])
