@@ -1,4 +1,4 @@
-"""The small convolutional network of the FedAvg paper, and convolutions as they are fastest."""
+"""Small convolutional networks for color images, and convolutions as they are fastest."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def convolve(layer: nn.Conv2d, x: Tensor) -> Tensor:
 
 @model("cnn")
 class CNN(nn.Module):
-    """Two 5x5 convolutions and two dense layers, for 32x32 color images on a CPU."""
+    """The FedAvg paper's: two 5x5 convolutions and two dense layers, for 32x32 color images."""
 
     def __init__(self, classes: int = 10) -> None:
         super().__init__()
@@ -70,3 +70,23 @@ class CNN(nn.Module):
         x = pool_relu(convolve(self.conv1, x))
         x = pool_relu(convolve(self.conv2, x))
         return self.fc2(F.relu(self.fc1(x.flatten(1))))
+
+
+@model("simple-cnn")
+class SimpleCNN(nn.Module):
+    """NIID-Bench's, LeNet-5 for 32x32 color images: 62,006 parameters."""
+
+    def __init__(self, classes: int = 10) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 6, 5)
+        self.conv2 = nn.Conv2d(6, 16, 5)
+        self.fc1 = nn.Linear(400, 120)
+        self.fc2 = nn.Linear(120, 84)
+        self.fc3 = nn.Linear(84, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Class scores of a batch of images."""
+        x = pool_relu(convolve(self.conv1, x))
+        x = pool_relu(convolve(self.conv2, x))
+        x = F.relu(self.fc1(x.flatten(1)))
+        return self.fc3(F.relu(self.fc2(x)))
