@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fedadavr.naming import unknown
+from fedadavr.signals import TermAsInterrupt, Terminated
 
 COMMANDS = {
     "run": ("fedadavr.experiments.run_command:main", "train one model"),
@@ -33,14 +35,22 @@ COMMANDS = {
     ),
     "memory inspect": ("fedadavr.memory.commands:inspect", "what a store holds"),
     "memory verify": ("fedadavr.memory.commands:verify", "check a store, record by record"),
+    "memory repair": ("fedadavr.memory.commands:repair", "mend a store"),
     "memory forget": ("fedadavr.memory.commands:forget", "take clients out of a store"),
     "memory convert": ("fedadavr.memory.commands:convert", "another codec, key or kind of store"),
+    "memory backup": ("fedadavr.memory.commands:backup", "copy a store, also one in use"),
+    "memory rewind": ("fedadavr.memory.commands:rewind", "take a store back to a snapshot"),
+    "memory upgrade": (
+        "fedadavr.experiments.upgrade:upgrade",
+        "convert a store or run of version 0.1",
+    ),
     "memory trust": ("fedadavr.experiments.trust:draw_trust", "draw FedAdaVR+'s trust and kinds"),
     "memory plan": ("fedadavr.experiments.plan:plan", "how much room a memory takes"),
     "bench flower": ("fedadavr.bench.flower:main", "time aggregate_train, beside Flower's own"),
     "bench memory": ("fedadavr.bench.memory:main", "time stores, from few clients to a million"),
     "bench round": ("fedadavr.bench.round:main", "time one round of training and evaluation"),
     "bench server": ("fedadavr.bench.server:main", "time one server step"),
+    "bench training": ("fedadavr.bench.training:main", "time local training, plain and fast"),
 }
 
 
@@ -54,15 +64,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     name = " ".join(args[:2]) if " ".join(args[:2]) in COMMANDS else args[0]
     if name not in COMMANDS:
         group = [command for command in COMMANDS if command.startswith(f"{name} ")]
+        if group and args[1:2] in (["-h"], ["--help"]):
+            print(overview(group))
+            return
         fail(unknown("command", " ".join(args[:2]) if group else name, group or COMMANDS))
     try:
-        import tyro
-
-        command, rest = load(COMMANDS[name][0]), args[len(name.split()) :]
-        if "argv" in inspect.signature(command).parameters:
-            command(argv=rest, prog=f"fedadavr {name}")
-        else:
-            tyro.cli(command, prog=f"fedadavr {name}", args=rest)
+        with TermAsInterrupt():
+            call(name, args[len(name.split()) :])
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("fedadavr"):
             raise
@@ -70,17 +78,31 @@ def main(argv: Sequence[str] | None = None) -> None:
         fail(f"this command needs {error.name}: pip install 'fedadavr[{extra}]'")
     except BrokenPipeError:  # whoever was reading has seen enough
         sys.stderr.close()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("fedadavr: interrupted; what was finished is kept", file=sys.stderr)
-        raise SystemExit(130) from None
+        raise SystemExit(143 if isinstance(error, Terminated) else 130) from None
     except (ValueError, OSError) as error:
         fail(str(error))
+    finally:
+        if argv is None:  # the process ends: a late Ctrl-C has nothing left to interrupt
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def overview() -> str:
+def call(name: str, rest: list[str]) -> None:
+    """Call a command with the words after its name."""
+    import tyro
+
+    command = load(COMMANDS[name][0])
+    if "argv" in inspect.signature(command).parameters:
+        command(argv=rest, prog=f"fedadavr {name}")
+    else:
+        tyro.cli(command, prog=f"fedadavr {name}", args=rest)
+
+
+def overview(commands: Iterable[str] = COMMANDS) -> str:
     """What there is."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  fedadavr {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
+    width = max(map(len, commands))
+    lines = [f"  fedadavr {name:<{width}}  {COMMANDS[name][1]}" for name in commands]
     return "\n".join(["usage: fedadavr COMMAND [--help]", "", *lines])
 
 

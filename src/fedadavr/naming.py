@@ -22,3 +22,20 @@ def find(kind: str, name: str, known: Mapping[str, T]) -> T:
     if name not in known:
         raise ValueError(unknown(kind, name, known))
     return known[name]
+
+
+def shown(value: object) -> str:
+    """A value as it stands in a sentence: short, whatever somebody has sent.
+
+    >>> shown("x" * 1000)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'"
+    """
+    try:
+        if isinstance(value, str):
+            return repr(value if len(value) <= 60 else f"{value[:56]}...")
+        if isinstance(value, int) and abs(value) >= 2**128:
+            return "a number of more than 128 bits"
+        text = repr(value)
+    except Exception:  # whatever an object can be made to raise
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -89,10 +89,10 @@ class Optimizer:
         self.rule = find("optimizer", name, OPTIMIZERS)
         self.name = name
         self.layout = layout
-        self.lr = positive("server_lr", self.rule.lr if lr is None else lr)
+        self.lr = _in_float32("server_lr", self.rule.lr if lr is None else lr)
         self.beta1 = _decay("beta1", self.rule.beta1 if beta1 is None else beta1)
         self.beta2 = _decay("beta2", self.rule.beta2 if beta2 is None else beta2)
-        self.eps = positive("eps", self.rule.eps if eps is None else eps)
+        self.eps = _in_float32("eps", self.rule.eps if eps is None else eps)
         self.weight_decay = number("weight_decay", weight_decay)
         if not (math.isfinite(weight_decay) and weight_decay >= 0):
             raise ValueError(
@@ -133,7 +133,8 @@ class Optimizer:
             squares = np.broadcast_to(squares.sum(axis=1, keepdims=True), squares.shape)
         weight, update = np.sqrt(squares)
         both = (weight > 0) & (update > 0)
-        return np.divide(weight, update, out=np.ones_like(weight), where=both)
+        ratio = np.divide(weight, update, out=np.ones_like(weight), where=both)
+        return np.minimum(ratio, 1e30)  # a float32, whatever it is multiplied with
 
     def step(self, w: Vector, gradient: Vector, out: Vector | None = None) -> Vector:
         """One step from w along a gradient; returns the new model (in `out`, if given)."""
@@ -159,7 +160,13 @@ class Optimizer:
         for key, mine in (("m", self.m), ("v", self.v)):
             if np.shape(state[key]) != mine.shape:
                 raise ValueError(
-                    f"optimizer state {key!r} has shape {np.shape(state[key])}, need {mine.shape}"
+                    f"the state's moment {key} has shape {np.shape(state[key])}, need {mine.shape}"
+                )
+            if np.asarray(state[key]).dtype != np.float32:
+                raise ValueError(f"the state's moment {key!r} is not float32")
+            if not np.isfinite(state[key]).all():
+                raise ValueError(
+                    f"the state's moment {key} holds NaN or infinity: see fedadavr memory repair"
                 )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -183,6 +190,13 @@ def positive(name: str, value: float) -> float:
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
     return value
+
+
+def _in_float32(name: str, value: float) -> float:
+    """The value, if it is a number above zero that stays one in float32."""
+    if not 1e-37 <= positive(name, value) <= 1e37:
+        raise ValueError(f"{name} must lie between 1e-37 and 1e37, got {value!r}")
+    return float(value)
 
 
 def _decay(name: str, value: float) -> float:

@@ -71,14 +71,15 @@ class Processes:
         for line in self.lines:
             line.close()
         for process in self._processes:
-            process.terminate()
+            process.kill()  # they do not hear SIGTERM, and have nothing to put in order
         for process in self._processes:
             process.join()
 
 
 def _live(target: Callable[..., None], line: Any, *args: Any) -> None:
     """A process's life: until its work is done, or its parent has gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    for number in (signal.SIGINT, signal.SIGTERM):  # which a whole group may get
+        signal.signal(number, signal.SIG_IGN)  # they are the parent's to handle
     try:
         target(line, *args)
     except (EOFError, BrokenPipeError, ConnectionResetError):

@@ -1,6 +1,7 @@
 """The server side of each algorithm."""
 
-from fedadavr.algorithms.base import Algorithm, ClientNeeds, Rejected, Update
+from fedadavr.algorithms.base import Algorithm, ClientNeeds
+from fedadavr.algorithms.replies import Rejected, Update
 
 # The order of these imports is the order in which `algorithms()` lists them.
 from fedadavr.algorithms.fedavg import FedAvg, FedProx

@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedadavr import kernels
-from fedadavr.memory import ClientMemory, Store
+from fedadavr.algorithms.influence import FEWEST, LEFT, Influence, shared_out
+from fedadavr.algorithms.replies import Rejected, Update, bad_vector, check_reply, key_of
+from fedadavr.memory import ClientMemory, Store, StoreError
 from fedadavr.memory.codecs import codec as find_codec
 from fedadavr.memory.kinds import NO_CENTERS, NO_SKETCH, Assignment, Kinds
-from fedadavr.memory.memory import Page, Weights
-from fedadavr.memory.population import check_examples
-from fedadavr.optimizers import Optimizer, TrustRatio, positive
+from fedadavr.memory.memory import Page, Weights, stored_state
+from fedadavr.naming import shown
+from fedadavr.optimizers import Optimizer, TrustRatio, number, positive
 from fedadavr.sampling import TRAIN, sample
 from fedadavr.vector import Layout, Vector
 
@@ -25,31 +27,19 @@ log = logging.getLogger(__name__)
 
 Floats = npt.NDArray[np.float64]
 
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """What a client sends back: the weights it ends with, its number of examples and of steps.
-
-    The weights are one flat vector, or a list of the tensors, each flat, which are read in place.
-    """
-
-    client: str
-    weights: Vector | Sequence[Vector]
-    examples: int
-    steps: int | None = None
-    owner: int = 0  # the node it came from, if its ids can be relied on; 0: not known
+MODEL = 0.1  # of the model's length: the scale of updates while fewer than three are known
+ZERO = 1e-3  # the magnitude of weights below which a model says nothing of a scale
+FINITE = float(np.finfo(np.float64).max)
 
 
-class Rejected(ValueError):
-    """Updates that the server does not take. Nothing was changed; `reasons` says why, by client.
+class Torn(RuntimeError):
+    """A server whose last step was broken off half-way: it neither steps nor commits any more."""
 
-    Leave these clients out and the rest of the round can be stepped as it is.
-    """
-
-    def __init__(self, reasons: Mapping[str, str]) -> None:
-        self.reasons = dict(reasons)
-        listed = "; ".join(f"client {client!r}: {why}" for client, why in reasons.items())
-        super().__init__(f"{listed}; nothing was changed")
+    def __init__(self) -> None:
+        super().__init__(
+            "a step of this server was broken off half-way, so that its state is no round's: open "
+            "its store again, and go on from the last commit"
+        )
 
 
 @dataclass(frozen=True)
@@ -146,10 +136,20 @@ class Algorithm(ABC):
     """Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones."""
     client_lr: float = 1.0
     """Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds."""
+    clip: float = 50.0
+    """Clip an update longer than so many times the median length of late to a tenth; 0: never."""
     max_norm: float | None = None
-    """Reject an update whose |w - w_i| is larger; None: no bound."""
+    """Reject an update whose |w - w_i| is larger; None: no bound beside `clip`."""
+    max_examples: int | None = None
+    """Reject a reply that claims more examples; None: than a thousand times the median known."""
+    max_steps: int | None = None
+    """Reject a reply that claims more local steps; None: as with `max_examples`."""
+    max_share: float | None = None
+    """The largest share of a cohort's examples that one client counts with; None: any."""
     store: Store | None = None
     """Where the client memory lives and `commit` writes; None: in RAM, and nothing is kept."""
+    snapshot_every: int | None = None
+    """Keep the store as it is every so many rounds, to be able to go back; None: never."""
 
     memory: ClientMemory | None = field(init=False, repr=False, default=None)
     stepper: Optimizer = field(init=False, repr=False)
@@ -157,20 +157,40 @@ class Algorithm(ABC):
     learner: Any = field(init=False, repr=False, default=None)
     staleness: float = field(init=False, repr=False, default=0.0)
     """For how many rounds the last cohort had not been seen, in the mean over those known."""
+    torn: bool = field(init=False, repr=False, default=False)
+    """Whether a step was broken off half-way: the state is then no round's, and never committed."""
+    influence: Influence = field(init=False, repr=False, default_factory=Influence)
+    clipped: dict[str, float] = field(init=False, repr=False, default_factory=dict)
+    """The clients whose updates the last round clipped, and how long they were."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.layout, Layout):
             raise TypeError(f"layout must be a Layout, got {type(self.layout).__name__}")
         self._check_rates()
+        self._check_bounds()
+        every = self.snapshot_every
+        if every is not None and (type(every) is not int or every < 1):
+            raise ValueError(f"snapshot_every must be a whole number from 1 up, got {every!r}")
+        self._notes: dict[int, Any] = {}  # what rounds have reported since the last commit
         self.memory = self._build_memory()
         self.stepper = self._build_stepper()
 
     def _check_rates(self) -> None:
         self.client_lr = positive("client_lr", self.client_lr)
-        if not np.isfinite(np.float32(1 / self.client_lr)):
+        if not self.client_lr >= 1e-38:
             raise ValueError(f"client_lr {self.client_lr!r} is too small to divide by in float32")
         if self.max_norm is not None:
             positive("max_norm", self.max_norm)
+
+    def _check_bounds(self) -> None:
+        self.clip = number("clip", self.clip)
+        if not (self.clip == 0 or 1 <= self.clip < np.inf):
+            raise ValueError(f"clip must be a finite number from 1 up, or 0, got {self.clip!r}")
+        for name, value in (("max_examples", self.max_examples), ("max_steps", self.max_steps)):
+            if value is not None and (type(value) is not int or value < 1):
+                raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
+        if self.max_share is not None and not 0 < number("max_share", self.max_share) <= 1:
+            raise ValueError(f"max_share must lie in (0, 1], got {self.max_share!r}")
 
     # --- what an algorithm says of itself ---
 
@@ -213,7 +233,7 @@ class Algorithm(ABC):
 
     def report(self) -> dict[str, Any]:
         """What a round tells beside its model."""
-        return {}
+        return {"clipped": len(self.clipped)} if self.clipped else {}
 
     @abstractmethod
     def direction(self, cohort: Cohort) -> Direction:
@@ -237,6 +257,7 @@ class Algorithm(ABC):
 
         Raises `Rejected` if an update is not acceptable; then nothing was changed.
         """
+        self._check_whole()
         self._check_rates()
         self._check_model("w", w)
         w = np.require(w, requirements=["C", "W"])  # a copy, if it is neither
@@ -247,7 +268,7 @@ class Algorithm(ABC):
         cohort, weights = self._gather(list(updates))
         if not len(cohort):
             log.warning("round %d has no updates: skipped, nothing changes", self.round + 1)
-            self.staleness = 0.0
+            self.staleness, self.clipped = 0.0, {}
             out = np.empty_like(w) if out is None else out
             out[...] = w
             return out
@@ -261,9 +282,9 @@ class Algorithm(ABC):
         )
         stored = self.stored(self._counted(cohort))
         out = np.empty_like(w) if out is None else out
-        replies = self._addresses(weights)
+        inverse = np.full(len(cohort), 1 / self.client_lr, np.float32)
         common = (
-            layout.offsets, w, replies, np.float32(1 / self.client_lr), cohort.first,
+            layout.offsets, w, self._addresses(weights), inverse, cohort.first,
             stored.share, stored.keep, stored.lean, codec, page.old, page.old_scale, offsets, total,
         )  # fmt: skip
 
@@ -271,27 +292,36 @@ class Algorithm(ABC):
         peaks = np.empty((len(cohort.keys), len(blocks)), np.int32)
         sketching = NO_SKETCH if self.kinds is None else self.kinds.sketching(len(cohort))
         kernels.run(kernels.measure, blocks, *common, squares, peaks, *sketching)
-        self._check_updates(w, cohort, squares)
+        sent = self._lengths(squares)
+        self._check_updates(w, cohort, weights, sent)
+        clipped, lengths = self._clip(w, sent, self._fractions(cohort), inverse), sent
+        if clipped is not None:
+            self._measure_again(clipped, cohort.first, common, squares, peaks, sketching)
+            lengths = self._lengths(squares)
+        tops = np.maximum.reduceat(peaks, blocks.first, axis=1).view(np.float32)
+        top = tops.max(axis=1)
+        self._check_magnitudes(cohort, lengths, top)
+        self.torn = True  # until the round is whole
         if self.kinds is not None:
-            inverse = np.float32(1 / self.client_lr)
             cohort = replace(cohort, kinds=self.kinds.assign(w, weights, inverse, sketching[2]))
 
         after = page.before
         if memory is not None:
-            tops = np.maximum.reduceat(peaks, blocks.first, axis=1).view(np.float32)
             memory.codec.warn_if_saturated(tops, f"round {self.round + 1}")
             page.new_scale[...] = memory.codec.scales(tops)
             kinds = None if cohort.kinds is None else (cohort.kinds.of + 1).tolist()
             after = memory.admit(page, self.sizes(cohort), kinds)
+        step = self.stepper.next()
         try:
             go = self.direction(self._counted(cohort))
+            self._check_step(cohort, step.rate, go.gain, lengths)
         except BaseException:
             if memory is not None:
                 memory.dismiss(page)
+            self.torn = False
             raise
         # Sizes reported now count at once: r has base * (total + (after - before) * old).
         recall = go.recall - go.base * (after - page.before)
-        step = self.stepper.next()
         norms = np.zeros((2, len(blocks)))
         centers = self._centers(cohort, go)
         kernels.run(
@@ -301,15 +331,160 @@ class Algorithm(ABC):
         )  # fmt: skip
         if memory is not None:
             ages = [memory.round + 1 - record.round for record in page.records if record]
-            self.staleness = float(np.mean(ages)) if ages else 0.0
+            self.staleness = sum(ages) / len(ages) if ages else 0.0
             memory.close(page, after, self._owners(cohort))
+            memory.settle(max((after * top).tolist()))
+        self._note_clipped(cohort, clipped, sent, lengths)
+        self.influence.learn(
+            lengths / self.client_lr, cohort.examples, cohort.steps, len(self.clipped)
+        )
         self.stepper.done(step, w, out, norms)
         if cohort.kinds is not None and self.kinds is not None:
             self.kinds.done(cohort.kinds, self.round)
         if self.learner is not None:
             gg, gy, gc, yy, yc, cc = centers[-1].sum(axis=1)
             self.learn(cohort, np.array([[gg, gy, gc], [gy, yy, yc], [gc, yc, cc]]))
+        note = self.report()
+        if note and self.store is not None and self.store.durable:
+            self._notes[self.round] = note
+        self.torn = False
         return out
+
+    def step_good(
+        self,
+        w: Vector,
+        updates: Iterable[Update],
+        *,
+        rejected: Mapping[str, str] | None = None,
+        out: Vector | None = None,
+    ) -> tuple[Vector, dict[str, str]]:
+        """`step` with the updates that are acceptable; the others cost only themselves.
+
+        Returns the next model, and why each of the others was left out, beside those that came
+        to nothing before (`rejected`). If nobody's is acceptable the model stays as it is, and
+        `influence.refused` counts such rounds in a row.
+        """
+        good, rejected = list(updates), dict(rejected or {})
+        while True:
+            try:
+                out = self.step(w, good, out=out)
+                break
+            except Rejected as error:
+                rejected |= error.reasons
+                good = [u for u in good if isinstance(u.client, str) and u.client not in rejected]
+        self.influence.refused = self.influence.refused + 1 if rejected and not good else 0
+        return out, rejected
+
+    # --- bounds on what one reply does ---
+
+    def _lengths(self, squares: Floats) -> Floats:
+        """|w - w_i| of each client, from the squares of its g_i."""
+        lengths: Floats = np.sqrt(squares.sum(axis=1)) * self.client_lr
+        return lengths
+
+    def _fractions(self, cohort: Cohort) -> Floats:
+        """How long each update may be, of the bound: less for fewer steps, where they divide it."""
+        if not self.needs.steps:
+            return np.ones(len(cohort))
+        known = self.influence.steps
+        typical = known.median if known.known > FEWEST else np.sort(cohort.steps)[
+            (len(cohort) - 1) // 2]  # fmt: skip
+        usual = replace(cohort, steps=np.full(len(cohort), float(typical)))
+        momentum = self.needs.momentum or 0.0
+        ratio = cohort.effective_steps(momentum) / usual.effective_steps(momentum)
+        return np.minimum(1.0, ratio)
+
+    def _clip(
+        self, w: Vector, lengths: Floats, fractions: Floats, inverse: Vector
+    ) -> npt.NDArray[np.bool_] | None:
+        """Whose updates are too long; their factors in `inverse` become what makes them fit."""
+        rate, history = self.client_lr, self.influence.history
+        longest = max((lengths / fractions).tolist())
+        if not self.clip or longest <= self.clip * rate * history:
+            return None  # so it is nearly always
+        model = 0.0
+        if not history:
+            # A tenth, since a client's update is hardly as long as the model; one that starts at
+            # zero counts as if its weights were of magnitude one.
+            length, root = float(np.linalg.norm(w.astype(np.float64))), float(np.sqrt(len(w)))
+            model = MODEL * (length if length > ZERO * root else root)
+        bound = self.clip * rate * self.influence.scale(lengths / rate, model / rate, self.round)
+        clipped: npt.NDArray[np.bool_] = lengths > bound * fractions
+        if not clipped.any():
+            return None
+        exact = (LEFT * bound * fractions[clipped] / lengths[clipped]) / rate
+        factor = exact.astype(np.float32)
+        # Never longer than the bound, also where float32 has few digits left or none.
+        inverse[clipped] = np.where(factor > exact, np.nextafter(factor, np.float32(0)), factor)
+        return clipped
+
+    def _measure_again(
+        self, clipped: Any, first: Any, common: Any, squares: Floats, peaks: Any, sketching: Any
+    ) -> None:
+        """The first pass once more, only for the records that a clipped client writes."""
+        origin, w, replies, inverse, _, share, keep, lean, codec, old, scale, *rest = common
+        records = np.flatnonzero(np.logical_or.reduceat(clipped, first[:-1]))
+        sizes = np.diff(first)[records]
+        clients = np.concatenate([np.arange(first[k], first[k + 1]) for k in records])
+        mine = np.cumsum([0, *sizes]).astype(np.int64)
+        if len(old):
+            old, scale = old[records], scale[records]
+        again = np.empty((len(clients), squares.shape[1]))
+        tops = np.empty((len(records), peaks.shape[1]), np.int32)
+        sign, turn, sketch = sketching
+        anew = np.zeros_like(sketch[:, clients]) if sketch.size else sketch
+        kernels.run(
+            kernels.measure, self.layout.blocks, origin, w, replies[clients], inverse[clients],
+            mine, share[clients], keep, lean, codec, old, scale, *rest, again, tops,
+            sign, turn, anew,
+        )  # fmt: skip
+        squares[clients], peaks[records] = again, tops
+        if sketch.size:
+            sketch[:, clients] = anew
+
+    def _note_clipped(self, cohort: Cohort, clipped: Any, sent: Floats, lengths: Floats) -> None:
+        places = [] if clipped is None else np.flatnonzero(clipped).tolist()
+        self.clipped = {cohort.clients[i]: float(sent[i]) for i in places}
+        if self.clipped:
+            i = max(places, key=lambda place: sent[place])
+            log.warning(
+                "round %d: %d of %d updates clipped, the longest that of client %s from length "
+                "%.3g to %.3g",
+                self.round + 1, len(places), len(cohort), shown(cohort.clients[i]), sent[i],
+                lengths[i],
+            )  # fmt: skip
+
+    def _check_magnitudes(self, cohort: Cohort, lengths: Floats, top: Vector) -> None:
+        """Refuse what float32 cannot carry: squares in moments and cosines, or a new record."""
+        squared = self.stepper.v.size > 0 or self.kinds is not None
+        largest = float(kernels.LARGEST)
+        most = float(kernels.LARGEST_SQUARED) if squared else largest
+        most *= min(1.0, self.client_lr)  # since g_i is longer
+        reasons = {
+            client: f"|w - w_i| is {length:.3g}, more than this server can carry in float32"
+            for client, length in zip(cohort.clients, lengths.tolist(), strict=True)
+            if not length <= most
+        }
+        for k, magnitude in enumerate(top.tolist() if self.memory is not None else ()):
+            if not magnitude <= largest:
+                for client in cohort.clients[cohort.first[k] : cohort.first[k + 1]]:
+                    reasons[client] = "what would be stored of it is more than float32 can carry"
+        if reasons:
+            raise Rejected(reasons)
+
+    def _check_step(self, cohort: Cohort, rate: float, gain: Floats, lengths: Floats) -> None:
+        """Refuse a round as a whole whose step could leave the finite numbers.
+
+        The memory's part in it was bounded when it was stored.
+        """
+        news = float(np.abs(gain) @ lengths)
+        squared = self.stepper.v.size > 0
+        most = float(kernels.LARGEST_SQUARED) if squared else float(kernels.LARGEST) / rate
+        if not news <= most:
+            why = f"the round's step, of length {news:.3g}, is more than float32 can carry"
+            raise Rejected(dict.fromkeys(cohort.clients, why))
+
+    # --- one round, in parts ---
 
     def _centers(self, cohort: Cohort, go: Direction) -> tuple[Any, ...]:
         """What `advance` needs for the kinds of clients, and to learn how far to trust memories."""
@@ -325,10 +500,12 @@ class Algorithm(ABC):
 
     def _addresses(self, weights: Sequence[Vector | Sequence[Vector]]) -> npt.NDArray[np.int64]:
         """Where each client's tensors begin."""
-        starts = self.layout.offsets[:-1]
+        starts = 4 * self.layout.offsets[:-1]
+        if all(isinstance(x, np.ndarray) for x in weights):  # and one sum for all of them
+            return np.array([[kernels.address(x)] for x in weights], np.int64) + starts  # type: ignore[arg-type]
         return np.array(
             [
-                kernels.address(x) + 4 * starts
+                kernels.address(x) + starts
                 if isinstance(x, np.ndarray)
                 else [kernels.address(t) for t in x]
                 for x in weights
@@ -340,17 +517,23 @@ class Algorithm(ABC):
         """The cohort, with the population as it is now."""
         if self.memory is None:
             return cohort
-        return replace(cohort, count=self.memory.count, weight=self.memory.weight)
+        return Cohort(  # `replace` would take ten times as long
+            cohort.clients, cohort.examples, cohort.steps, cohort.keys, cohort.first,
+            cohort.owners, cohort.kinds, self.memory.count, self.memory.weight,
+        )  # fmt: skip
+
+    def _check_whole(self) -> None:
+        if self.torn:
+            raise Torn
 
     def _check_model(self, name: str, w: Vector) -> None:
-        why = _bad_vector(w, self.layout.size)
+        why = bad_vector(w, self.layout.size)
         if why:
             raise ValueError(f"{name}: {why}; nothing was changed")
 
     def _gather(self, updates: list[Update]) -> tuple[Cohort, list[Vector | Sequence[Vector]]]:
         """Sort and check what can be checked without reading the weights."""
         reasons: dict[str, str] = {}
-        seen: set[str] = set()
         keyed = []
         for update in updates:
             if not isinstance(update, Update):
@@ -358,23 +541,38 @@ class Algorithm(ABC):
                     f"updates must be Update objects, got {type(update).__name__}; "
                     "nothing was changed"
                 )
+        ids = [u.client for u in updates if isinstance(u.client, str)]
+        once = len(set(ids)) == len(ids)
+        needs_steps = self.name if self.needs.steps else None
+        for update in updates:
             client = update.client
-            why = self._refusal(update, client in seen)
-            if why:
-                reasons[str(client)] = why
-            else:
-                seen.add(client)
+            try:
+                if not isinstance(client, str):
+                    raise TypeError(f"a client's id must be a string, got {type(client).__name__}")
+                if not once and ids.count(client) > 1:
+                    raise ValueError("came twice in one round")
+                why = None if self.store is None else self.store.refuses(client)
+                if why:
+                    raise ValueError(why)
+                check_reply(update, self.layout, needs_steps)
                 keyed.append((self.record_of(client), client, update))
+            except (TypeError, ValueError) as error:
+                reasons[key_of(client, ids)] = str(error)
+        for what in ("examples", "steps"):
+            reasons |= self._excessive(what, [update for _, _, update in keyed])
         if reasons:
             raise Rejected(reasons)
         keyed.sort(key=lambda item: item[:2])
         keys = [item[0] for item in keyed]
         first = [k for k, key in enumerate(keys) if k == 0 or key != keys[k - 1]]
+        examples = np.array([item[2].examples for item in keyed], np.float64)
+        if self.max_share is not None and len(keyed):
+            examples = shared_out(examples, self.max_share)
         cohort = Cohort(
             clients=[item[1] for item in keyed],
-            examples=np.array([item[2].examples for item in keyed], np.float64),
+            examples=examples,
             steps=np.array([item[2].steps or 0 for item in keyed], np.float64),
-            owners=[item[2].owner for item in keyed],
+            owners=[int(item[2].owner) for item in keyed],
             keys=[keys[k] for k in first],
             first=np.array([*first, len(keys)], np.int64),
         )
@@ -384,28 +582,22 @@ class Algorithm(ABC):
             for x in (item[2].weights for item in keyed)
         ]  # fmt: skip
 
-    def _refusal(self, update: Update, twice: bool) -> str | None:
-        if not isinstance(update.client, str):
-            return f"a client's id must be a string, got {type(update.client).__name__}"
-        if twice:
-            return "came twice in one round"
-        why = None if self.store is None else self.store.refuses(update.client)
-        if why:
-            return why
-        try:
-            self.record_of(update.client)
-            check_examples(update.examples, "update")
-            if not 0 <= update.owner < 2**64:
-                return f"a node's id must fit 64 bits, got {update.owner}"
-            if update.steps is not None or self.needs.steps:
-                _check_steps(update.steps, self.name)
-        except (TypeError, ValueError) as error:
-            return str(error).removeprefix("update: ")
-        if isinstance(update.weights, (list, tuple)) and all(
-            isinstance(tensor, np.ndarray) for tensor in update.weights
-        ):
-            return _bad_tensors(update.weights, self.layout)
-        return _bad_vector(update.weights, self.layout.size)
+    def _excessive(self, what: str, updates: list[Update]) -> dict[str, str]:
+        """Whose claims of examples or steps are beyond all that is known, and why."""
+        claims = [getattr(u, what) or 0 for u in updates]
+        largest = max(claims, default=0)
+        if not largest:
+            return {}
+        most, why = getattr(self, f"max_{what}"), f"max_{what}"
+        if most is None:
+            most, why = self.influence.most(what, claims)
+        if largest <= most:
+            return {}
+        return {
+            u.client: f"it claims {n} {what}, more than {most:.15g} ({why})"
+            for u, n in zip(updates, claims, strict=True)
+            if n > most
+        }
 
     def _owners(self, cohort: Cohort) -> list[int] | None:
         """The node of each record's client; None where a record is not one client's."""
@@ -422,20 +614,25 @@ class Algorithm(ABC):
         if reasons:
             raise Rejected(reasons)
 
-    def _check_updates(self, w: Vector, cohort: Cohort, squares: Floats) -> None:
-        """The part of the check that needs the first pass: finite, and not too long."""
-        norms = np.sqrt(squares.sum(axis=1)) * self.client_lr
-        bound = np.inf if self.max_norm is None else self.max_norm
-        if (norms <= bound).all() and np.isfinite(norms).all():
+    def _check_updates(
+        self, w: Vector, cohort: Cohort, weights: Sequence[Any], lengths: Floats
+    ) -> None:
+        """The part of the check that needs the first pass: finite, and not above `max_norm`."""
+        bound = FINITE if self.max_norm is None else self.max_norm
+        if all(length <= bound for length in lengths.tolist()):
             return
         if not np.isfinite(w).all():
             raise ValueError("w: the model holds NaN or infinity; nothing was changed")
-        raise Rejected({
-            client: f"|w - w_i| is {norm:.3g}, above max_norm {bound:g}"
-            if np.isfinite(norm) else "the weights hold NaN or infinity"
-            for client, norm in zip(cohort.clients, norms, strict=True)
-            if not norm <= bound or not np.isfinite(norm)
-        })  # fmt: skip
+        reasons = {}
+        for client, reply, length in zip(cohort.clients, weights, lengths, strict=True):
+            tensors = [reply] if isinstance(reply, np.ndarray) else reply
+            if not all(np.isfinite(tensor).all() for tensor in tensors):
+                reasons[client] = "the weights hold NaN or infinity"
+            elif not np.isfinite(length):
+                reasons[client] = "w - w_i, or it divided by client_lr, is beyond float32"
+            elif length > bound:
+                reasons[client] = f"|w - w_i| is {length:.3g}, above max_norm {bound:g}"
+        raise Rejected(reasons)
 
     # --- state ---
 
@@ -450,6 +647,7 @@ class Algorithm(ABC):
             "optimizer": self.stepper.state_dict(copy=copy),
             "memory": None if self.memory is None else self.memory.state_dict(copy=copy),
             "kinds": None if self.kinds is None else self.kinds.state_dict(copy=copy),
+            "influence": self.influence.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -468,14 +666,18 @@ class Algorithm(ABC):
                     "nothing was changed"
                 )
         self.stepper.check_state(state["optimizer"])
+        self.influence.check_state(state.get("influence"))  # states of 0.1 have none
         if self.kinds is not None:
             self.kinds.check_state(state["kinds"])
         if self.memory is not None:
             self.memory.check_state(state["memory"])
             self.memory.load_state_dict(state["memory"])
         self.stepper.load_state_dict(state["optimizer"])
+        self.influence.load_state_dict(state.get("influence"))
+        self.clipped = {}
         if self.kinds is not None:
             self.kinds.load_state_dict(state["kinds"])
+        self.torn = False
 
     def commit(self, w: Vector, **extra: Any) -> None:
         """Write the model, the state, the memory and whatever else to the store, all or nothing.
@@ -483,6 +685,7 @@ class Algorithm(ABC):
         Without a durable store it does nothing. If it fails, the last commit is as it was, nothing
         is lost here, and it can be tried again, also after more rounds.
         """
+        self._check_whole()
         if self.store is None or not self.store.durable:
             return
         state = {
@@ -491,18 +694,36 @@ class Algorithm(ABC):
             "server": self.state_dict(copy=False),
             "extra": extra,
         }
+        round = int(extra.get("round", self.round))
+        every, newest = self.snapshot_every, max(self.store.snapshots, default=0)
+        due = every is not None and round // every > newest // every  # the first commit after it
+        kept: dict[str, Any] = {"rounds": self._notes, "snapshot": round if due else None}
         if self.memory is not None:
-            self.memory.commit(state)
+            self.memory.commit(state, **kept)
         else:
-            self.store.commit({}, state)
+            self.store.commit({}, state, **kept)
+        self._notes = {}
 
     def restore(self) -> tuple[Vector, dict[str, Any]] | None:
         """Take over the store's last commit: its model and its extra; None if there is none."""
-        state = None if self.store is None else self.store.state()
+        state = None if self.store is None else stored_state(self.store)
         if state is None:
             return None
-        self.load_state_dict(state["server"])
-        return state["w"], state["extra"]
+        why = bad_vector(state.get("w"), self.layout.size)
+        if why:
+            raise StoreError(f"the model in the store does not fit: {why}")
+        try:
+            self.load_state_dict(state["server"])
+            extra = dict(state["extra"])
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError):
+            raise StoreError(
+                f"{getattr(self.store, 'where', 'the store')}: its state is not one of this "
+                "program: restore it from a backup"
+            ) from None
+        if self.memory is not None:
+            self.memory.population.changed.clear()
+        self._notes = {}
+        return state["w"], extra
 
 
 @dataclass(eq=False)
@@ -575,32 +796,3 @@ def check_momentum(momentum: float) -> None:
     """Raise unless it is a momentum that SGD converges with."""
     if not 0 <= momentum < 1:
         raise ValueError(f"client_momentum must lie in [0, 1), got {momentum!r}")
-
-
-def _bad_vector(x: Any, size: int) -> str | None:
-    """Why this is not a model of that size; None if it is."""
-    if not isinstance(x, np.ndarray):
-        return f"the weights must be a NumPy array, got {type(x).__name__}"
-    if x.dtype != np.float32:
-        return f"the weights must be float32, got {x.dtype}"
-    if x.shape != (size,):
-        return f"the weights must be a flat vector of {size} numbers, got shape {x.shape}"
-    return None
-
-
-def _bad_tensors(tensors: Sequence[Any], layout: Layout) -> str | None:
-    """Why these are not a model's tensors; None if they are."""
-    if len(tensors) != len(layout.shapes):
-        return f"the weights must be {len(layout.shapes)} tensors, got {len(tensors)}"
-    for name, tensor, size in zip(layout.shapes, tensors, np.diff(layout.offsets), strict=True):
-        why = _bad_vector(tensor, int(size))
-        if why:
-            return f"tensor {name!r}: {why}"
-    return None
-
-
-def _check_steps(steps: Any, name: str) -> None:
-    if steps is None:
-        raise ValueError(f"{name} needs the number of local steps, and there is none")
-    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1:
-        raise ValueError(f"the number of local steps must be a whole number above 0, got {steps!r}")

@@ -80,7 +80,7 @@ class FedAdaVRPlus(Adaptive, Remembering):
         super().__post_init__()
         fixed = None if isinstance(self.trust, str) else float(self.trust)
         self.learner = Trust(len(self.memories), fixed, self.trust_decay)
-        self.history: list[list[float]] = []  # trust, then shares, of each round
+        self._told: dict[str, Any] = {}  # trust and shares after the last round
         self._known: dict[str, int] = {}
         if "centers" in self.memories:
             self.kinds = Kinds(self.layout, self.centers, self.center_similarity, self.center_rate)
@@ -170,24 +170,20 @@ class FedAdaVRPlus(Adaptive, Remembering):
             self._known |= dict(zip(cohort.clients, (cohort.kinds.of + 1).tolist(), strict=True))
         if len(cohort) > 1:
             self.learner.learn(products[np.ix_(chosen, chosen)])
-        shares = self._population_shares(len(self.kinds)) if self.kinds is not None else []
-        self.history.append([*map(float, self.learner.alpha), *map(float, shares)])
+        alpha = map(float, self.learner.alpha)
+        self._told = {"trust": dict(zip(self.memories, alpha, strict=True))}
+        if self.kinds is not None:
+            self._told["shares"] = [float(x) for x in self._population_shares(len(self.kinds))]
 
     def report(self) -> dict[str, Any]:
         """What a round tells beside its model: the trust in each memory, the kinds' shares."""
-        if not self.history:
-            return {}
-        count, last = len(self.memories), self.history[-1]
-        told: dict[str, Any] = {"trust": dict(zip(self.memories, last[:count], strict=True))}
-        if self.kinds is not None:
-            told["shares"] = last[count:]
-        return told
+        return super().report() | self._told
 
     # --- state ---
 
     def state_dict(self, *, copy: bool = True) -> dict[str, Any]:
         """The base's, and what was learned."""
-        told = {"memories": list(self.memories), "history": [list(row) for row in self.history]}
+        told = {"memories": list(self.memories)}
         return super().state_dict(copy=copy) | {"trust": self.learner.state_dict() | told}
 
     def load_state_dict(self, state: Any) -> None:
@@ -200,7 +196,8 @@ class FedAdaVRPlus(Adaptive, Remembering):
                 f"the state has the memories {trust['memories']}, this server "
                 f"{list(self.memories)}; nothing was changed"
             )
+        self.learner.check_state(trust)
         super().load_state_dict(state)
         self._known = {}
         self.learner.load_state_dict(trust)
-        self.history = [list(row) for row in trust["history"]]
+        self._told = {}

@@ -35,8 +35,10 @@ class Trust:
     def learn(self, products: Floats) -> None:
         """A round's products; the trust that follows holds from the next round on."""
         if products[0, 0] > 0 and np.isfinite(products).all():
-            new = products / products[0, 0]
-            self.products = self.decay * self.products + (1 - self.decay) * new
+            with np.errstate(over="ignore"):
+                new = products / products[0, 0]
+            if np.isfinite(new).all():
+                self.products = self.decay * self.products + (1 - self.decay) * new
         if self.fixed is None:
             self.alpha = smallest_variance(self.products)
 
@@ -44,13 +46,21 @@ class Trust:
         """The average products, and the trust."""
         return {"products": self.products.copy(), "alpha": self.alpha.copy()}
 
+    def check_state(self, state: Mapping[str, Any]) -> None:
+        """Raise unless the state fits; changes nothing."""
+        for name, mine in (("products", self.products), ("alpha", self.alpha)):
+            array = np.asarray(state[name])
+            if array.shape != mine.shape or array.dtype != mine.dtype:
+                raise ValueError(
+                    f"the state's trust has {name} of shape {array.shape} and type {array.dtype}, "
+                    f"this server {mine.shape} and {mine.dtype}; nothing was changed"
+                )
+            if not np.isfinite(array).all():
+                raise ValueError(f"the state's trust has {name} that hold NaN or infinity")
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state made by `state_dict`."""
-        if np.shape(state["alpha"]) != self.alpha.shape:
-            raise ValueError(
-                f"the state trusts {len(state['alpha'])} memories, this server has "
-                f"{len(self.alpha)}"
-            )
+        self.check_state(state)
         self.products = np.array(state["products"])
         if self.fixed is None:
             self.alpha = np.array(state["alpha"])
@@ -74,8 +84,11 @@ def smallest_variance(products: Floats) -> Floats:
         free = np.array([x is None for x in face])
         if free.any():
             rest = cross[free] - inner[np.ix_(free, ~free)] @ alpha[~free]
-            alpha[free] = np.linalg.solve(inner[np.ix_(free, free)], rest)
-            if (alpha < 0).any() or (alpha > 1).any():
+            try:
+                alpha[free] = np.linalg.solve(inner[np.ix_(free, free)], rest)
+            except np.linalg.LinAlgError:
+                continue  # updates so alike that their variances are only rounding
+            if not ((alpha >= 0).all() and (alpha <= 1).all()):
                 continue
         value = alpha @ inner @ alpha - 2 * alpha @ cross
         if value < least:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +10,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from fedadavr.data import Examples
+from fedadavr.models.fast import Path, Plain, fast_path
 from fedadavr.vector import Layout
-
-Differentiate = Callable[[Tensor, Tensor], Tensor]  # a batch's loss; the gradient on the side
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,11 @@ class FlatModel:
     """A module that lives in one flat vector, and so does its gradient.
 
     The optimizer is then three operations on two vectors instead of three on every tensor, and
-    what goes to the server is a copy. A class with a method `written_out` brings its own
-    gradient for the CPU; all others get autograd's.
+    what goes to the server is a copy. With `fast`, models that have a fast path on the CPU take it
+    (`fedadavr.models.fast`); all others are autograd's.
     """
 
-    def __init__(self, module: nn.Module, device: str = "cpu") -> None:
+    def __init__(self, module: nn.Module, device: str = "cpu", fast: bool = True) -> None:
         buffers = [name for name, _ in module.named_buffers()]
         if buffers:
             raise ValueError(
@@ -64,17 +62,19 @@ class FlatModel:
             p.data = self.w[here].view(p.shape)
             p.grad = self.gradient[here].view(p.shape)
             at += p.numel()
-        self._differentiate: Differentiate = self._by_autograd
-        own = vars(type(module)).get("written_out")  # a subclass may compute something else
-        if own is not None and device == "cpu" and all(p.requires_grad for p in parameters):
-            self._differentiate = own(module)
+        self._plain = Plain(module, self.w, self.gradient)
+        self._fast = fast and device == "cpu"
+        self._paths: dict[tuple[object, ...], Path] = {}
 
-    def _by_autograd(self, x: Tensor, y: Tensor) -> Tensor:
-        """A batch's loss; its gradient is in `gradient`."""
-        self.gradient.zero_()
-        loss = F.cross_entropy(self.module(x), y)
-        loss.backward()
-        return loss.detach()
+    def path(self, x: Tensor) -> Path:
+        """How inputs of this shape are computed."""
+        if not self._fast:
+            return self._plain
+        kind = (*x.shape[1:], x.dtype)
+        if kind not in self._paths:
+            found = fast_path(self.module, self.w, self.gradient, x[:2])
+            self._paths[kind] = found or self._plain
+        return self._paths[kind]
 
     def train(
         self,
@@ -86,28 +86,39 @@ class FlatModel:
         correction: Tensor | None = None,
     ) -> tuple[float, int]:
         """Train from `start` on a client's examples; `w` is the result. Mean loss, and steps."""
-        w, gradient, lr = self.w, self.gradient, recipe.lr
-        w.copy_(start)
-        start = w.clone() if recipe.proximal_mu else start
-        velocity = torch.zeros_like(w) if recipe.momentum else None
+        self.w.copy_(start)
         inputs = examples.inputs(part).to(self.device)
         targets = examples.targets(part).to(self.device)
+        path, shift = self.path(inputs), correction
+        if correction is not None:
+            shift = path.part(correction)
+            if shift is None:  # it moves coordinates that the path leaves alone
+                path, shift = self._plain, correction
+        path.read(self.w)
+        w, gradient, lr = path.w, path.gradient, recipe.lr
+        first = w.clone() if recipe.proximal_mu else w
+        decay = recipe.momentum
+        if not path.decays or recipe.proximal_mu or shift is not None:
+            decay = 0.0
+        gradient.zero_()
+        velocity = torch.zeros_like(w) if recipe.momentum and not decay else None
         losses, seen = torch.zeros((), device=self.device), 0
         self.module.train()
         for _ in range(recipe.epochs):
             order = torch.from_numpy(rng.permutation(len(part)))
             for batch in order.split(recipe.batch_size):
-                losses += self._differentiate(inputs[batch], targets[batch]) * len(batch)
+                losses += path.differentiate(inputs[batch], targets[batch], decay) * len(batch)
                 seen += len(batch)
                 if recipe.proximal_mu:
-                    gradient.add_(w - start, alpha=recipe.proximal_mu)
-                if correction is not None:
-                    gradient.add_(correction)
+                    gradient.add_(w - first, alpha=recipe.proximal_mu)
+                if shift is not None:
+                    gradient.add_(shift)
                 if velocity is None:
                     w.sub_(gradient, alpha=lr)
                 else:
                     velocity.mul_(recipe.momentum).add_(gradient)
                     w.sub_(velocity, alpha=lr)
+        path.write(self.w)
         return float(losses) / seen, recipe.steps(len(part))
 
     def evaluate(self, w: Tensor, examples: Examples, indices: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,8 +126,11 @@ class FlatModel:
         if self.w.data_ptr() != w.data_ptr():
             self.w.copy_(w)
         self.module.eval()
+        inputs = examples.inputs(indices).to(self.device)
+        targets = examples.targets(indices).to(self.device)
+        path = self.path(inputs)
+        path.read(self.w)
+        scores = path.scores(inputs)
         with torch.inference_mode():
-            scores = self.module(examples.inputs(indices).to(self.device))
-            targets = examples.targets(indices).to(self.device)
             losses = F.cross_entropy(scores, targets, reduction="none")
             return losses.cpu(), (scores.argmax(1) == targets).cpu()

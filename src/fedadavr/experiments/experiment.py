@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -33,7 +33,8 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 ALGORITHM_SETTINGS = (
     "optimizer", "server_lr", "codec", "weighting", "beta1", "beta2", "eps", "weight_decay",
-    "trust_ratio", "mu", "tau", "warmup", "clusters", "max_norm",
+    "trust_ratio", "mu", "tau", "warmup", "clusters", "clip", "max_norm",
+    "max_examples", "max_steps", "max_share",
     "prune_after", "memories", "centers", "center_similarity", "center_rate", "trust",
     "trust_decay", "sampler",
 )  # fmt: skip
@@ -84,8 +85,16 @@ class Experiment:
     """MIFA's first round: all, zeros, seen."""
     clusters: int | None = None
     """ClusterFedVARP's number of clusters."""
+    clip: float | None = None
+    """Clip updates longer than so many times the median length of late; 0: never."""
     max_norm: float | None = None
     """Reject updates longer than this."""
+    max_examples: int | None = None
+    """Reject replies that claim more examples (default: a thousand times the median known)."""
+    max_steps: int | None = None
+    """Reject replies that claim more local steps (default: the same of steps)."""
+    max_share: float | None = None
+    """The largest share of a cohort's examples that one client counts with."""
     prune_after: int | None = None
     """Forget a client that was not seen for so many rounds."""
     memories: str | None = None
@@ -103,7 +112,7 @@ class Experiment:
     sampler: str | None = None
     """FedAdaVR+: cohorts drawn uniform, or by kinds."""
     model: str | None = None
-    """Model: lenet5, cnn, resnet18, gru, or one that --load brings (default: the data set's)."""
+    """Model: lenet5, cnn, simple-cnn, resnet18, gru, or --load's (default: the data set's)."""
     stem: str | None = None
     """ResNet-18's first layers: imagenet (default) or cifar."""
     rounds: int | None = None
@@ -124,6 +133,8 @@ class Experiment:
     """The final figures are means over so many last rounds (default: a tenth)."""
     seed: int = 42
     """Seed of the partition, the first weights, and every draw."""
+    fast: bool = True
+    """Fast paths on the CPU where a model has one: the same function, rounded differently."""
     load: str | None = None
     """A Python file to import first, with your own algorithm, data set or model."""
 
@@ -284,9 +295,17 @@ def setting_of(
         known = [known.replace("_", "-") for known in (among or kinds)]
         raise ValueError(f"{where}: {unknown('setting', key, known)}")
     try:
-        return name, {"int": int, "float": float}.get(kinds[name], str)(text)
+        types: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "bool": _truth}
+        return name, types.get(kinds[name], str)(text)
     except ValueError:
         raise ValueError(f"{where}: {key} must be of type {kinds[name]}, got {text!r}") from None
+
+
+def _truth(text: str) -> bool:
+    """A yes or no, as it is typed."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
 
 
 def read_toml(path: Path, kind: type = Experiment) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """A run is a folder: its settings, a line for each round, and the last checkpoint.
 
-`config.toml` holds everything needed to run it again. `metrics.jsonl` has one line a round, in
-order. `checkpoint.safetensors` holds the model, the server's state and the client memory; what is
-no array stands as JSON in its header. It is replaced whole, so a crash leaves the last one. A run
-with a store has no checkpoint: all that lives in the store, and the file `store` says where it is.
+`config.toml` holds everything needed to run it again. `metrics.jsonl` has one line per round, in
+order. `checkpoint` is a store (LMDB) with the model, the server's state and the client memory. A
+run with a store elsewhere has none: the file `store` says where it is.
 """
 
 from __future__ import annotations
@@ -14,20 +13,13 @@ import os
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
-
-from fedadavr.algorithms import Algorithm
 from fedadavr.experiments.experiment import Experiment, read_toml
-from fedadavr.memory import Record
-from fedadavr.memory.durable import fill, strip
-from fedadavr.vector import Vector
 
 log = logging.getLogger(__name__)
 
-CONFIG, METRICS, CHECKPOINT = "config.toml", "metrics.jsonl", "checkpoint.safetensors"
-STORE = "store"
+CONFIG, METRICS, CHECKPOINT, STORE = "config.toml", "metrics.jsonl", "checkpoint", "store"
+DAMAGED = "metrics.jsonl.damaged"
+OLD_CHECKPOINT = "checkpoint.safetensors"  # of version 0.1.0
 
 
 class RunFolder:
@@ -62,16 +54,35 @@ class RunFolder:
         """The settings of the run that is here."""
         if not (self.path / CONFIG).is_file():
             raise ValueError(f"{self.path} holds no run: there is no {CONFIG} in it")
-        return Experiment(**read_toml(self.path / CONFIG))
+        # A folder of a version that had no fast paths goes on without them, to the bit.
+        return Experiment(**({"fast": False} | read_toml(self.path / CONFIG)))
 
     def write_store(self, address: str) -> None:
         """Note where the run's store is."""
         write_whole(self.path / STORE, address.encode())
 
     def store(self) -> str | None:
-        """The address of the run's store, if it has one."""
+        """The address of the run's store, if it is not the checkpoint."""
         path = self.path / STORE
         return path.read_text() if path.is_file() else None
+
+    def checkpoint(self) -> str:
+        """The address of the checkpoint, which is a store in the folder."""
+        return f"lmdb:{self.path / CHECKPOINT}"
+
+    def check_checkpoint(self) -> None:
+        """A run that has lost its checkpoint must not begin again over its lines."""
+        if (self.path / CHECKPOINT).exists():
+            return
+        if (self.path / OLD_CHECKPOINT).exists():
+            raise ValueError(
+                f"the run in {self.path} was made by version 0.1.0: convert it first, with "
+                f"fedadavr memory upgrade {self.path}"
+            )
+        raise ValueError(
+            f"the run in {self.path} has lost its checkpoint: restore the folder "
+            f"{self.path / CHECKPOINT} from a backup, or begin anew in another folder"
+        )
 
     def write_row(self, row: dict[str, Any]) -> None:
         """Add a round's line."""
@@ -80,14 +91,16 @@ class RunFolder:
         self._metrics.flush()
 
     def rows(self) -> list[dict[str, Any]]:
-        """All lines; a last one that a crash cut short is left out."""
+        """All lines; those that cannot be read, as a crash may cut the last one, are left out."""
         path = self.path / METRICS
         rows = []
-        for line in path.read_text().splitlines() if path.exists() else []:
+        for line in path.read_bytes().splitlines() if path.exists() else []:
             try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict) and type(row.get("round")) is int:
+                rows.append(row)
         return rows
 
     def rewind(self, round: int, unwritten: int) -> list[dict[str, Any]]:
@@ -95,7 +108,10 @@ class RunFolder:
         kept = [row for row in self.rows() if row["round"] <= round - unwritten]
         missing = set(range(1, round - unwritten + 1)) - {row["round"] for row in kept}
         if missing:
-            log.warning("%s lacks the lines of rounds %s", self.path / METRICS, sorted(missing))
+            log.warning("%s lacks the lines of rounds %s; as it was, it is kept as %s",
+                        self.path / METRICS, sorted(missing), DAMAGED)  # fmt: skip
+            if (self.path / METRICS).exists():
+                write_whole(self.path / DAMAGED, (self.path / METRICS).read_bytes())
         text = "".join(json.dumps(row) + "\n" for row in kept)
         write_whole(self.path / METRICS, text.encode())
         self._metrics = (self.path / METRICS).open("a")
@@ -105,41 +121,6 @@ class RunFolder:
         """Have the lines safe on the disk."""
         assert self._metrics is not None
         os.fsync(self._metrics.fileno())
-
-    def save(self, w: Vector, server: Algorithm, extra: dict[str, Any]) -> None:
-        """Write the checkpoint, after the lines of the rounds before it are safe on the disk."""
-        self.sync()
-        arrays: dict[str, Any] = {"w": w}
-        about: dict[str, Any] = {"state": strip(server.state_dict(), "state", arrays), **extra}
-        if server.memory is not None:
-            records = sorted(server.memory.records())
-            about["clients"] = [[c, r.weight, r.round, r.owner, r.kind] for c, r in records]
-            size = int(server.memory.offsets[-1])
-            arrays["records"] = np.stack([r.data for _, r in records]) if records else np.zeros(
-                (0, size), np.uint8)  # fmt: skip
-        header = {"fedadavr": json.dumps(about)}
-        write_whole(self.path / CHECKPOINT, save(arrays, metadata=header))
-
-    def restore(self, server: Algorithm) -> tuple[Vector | None, dict[str, Any]]:
-        """Give the server the checkpoint's state; the model and what else was saved with it."""
-        path = self.path / CHECKPOINT
-        if not path.exists():
-            return None, {}
-        try:
-            with safe_open(path, "numpy") as file:
-                about = json.loads((file.metadata() or {})["fedadavr"])
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, KeyError, json.JSONDecodeError) as error:
-            raise ValueError(f"{path} is damaged ({error}): the run cannot be continued") from None
-        server.load_state_dict(fill(about.pop("state"), arrays))
-        if server.memory is not None:
-            codec, layout = server.memory.codec.name, server.layout.digest
-            server.memory.store.commit({
-                client: Record(weight, round, data.copy(), codec, layout, owner, kind)
-                for (client, weight, round, owner, kind), data in zip(
-                    about.pop("clients"), arrays["records"], strict=True)
-            })  # fmt: skip
-        return arrays["w"], about
 
     def close(self) -> None:
         """Close the files."""

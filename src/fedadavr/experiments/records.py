@@ -75,8 +75,13 @@ class Record:
 
 
 def given(experiment: Experiment) -> dict[str, Any]:
-    """The fields of an experiment that are set; of a file that it loads, its name and contents."""
+    """The fields of an experiment that are set; of a file that it loads, its name and contents.
+
+    Fast paths are told only where they were off, as older records know nothing of them.
+    """
     settings = {name: value for name, value in asdict(experiment).items() if value is not None}
+    if experiment.fast:
+        del settings["fast"]
     if experiment.load and CONTENTS not in experiment.load:
         path = Path(experiment.load)
         contents = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
@@ -88,9 +93,11 @@ def run_id(settings: dict[str, Any]) -> str:
     """A hash of settings: runs with the same settings have the same name, wherever they are.
 
     A setting of the algorithm that is left to its default is the same as that default, spelled out.
+    With and without fast paths it is the same run, to rounding.
     """
     own = Experiment(**settings).own_settings()
-    canonical = json.dumps(settings | own, sort_keys=True)
+    named = {name: value for name, value in settings.items() if name != "fast"}
+    canonical = json.dumps(named | own, sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
@@ -106,7 +113,9 @@ def command(experiment: Experiment) -> str:
         follows = f.name == "average_last" and experiment.rounds != usual.rounds
         if f.name == "dataset" or value is None:
             continue
-        if value != getattr(usual, f.name) or follows:
+        if isinstance(value, bool):
+            words += [] if value == getattr(usual, f.name) else [flag(f"no_{f.name}")]
+        elif value != getattr(usual, f.name) or follows:
             text = repr(value) if isinstance(value, float) else str(value)
             words += [flag(f.name), text.partition(CONTENTS)[0] if f.name == "load" else text]
     return shlex.join(words)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from fedadavr.loading import load_file
 from fedadavr.memory import Store, open_store
 from fedadavr.memory.opening import absolute, public
 from fedadavr.models import build
+from fedadavr.signals import Hold, Stop
 from fedadavr.simulation import Engine, Evaluation
 from fedadavr.vector import Vector
 
@@ -45,7 +44,9 @@ class Machine:
     commit_every: int | None = None
     """With --store: commit every so many rounds (default: 1); until then records stay in RAM."""
     encrypt_with: Path | None = None
-    """With --store: a file with 32 bytes, the key that the client records are encrypted with."""
+    """With --store: a file with 32 bytes, the key that it is encrypted with."""
+    snapshot_every: int | None = None
+    """Keep the store as it is every so many rounds, to go back with `memory rewind`."""
     tensorboard: bool = False
     """Write TensorBoard events into the run's folder."""
 
@@ -57,6 +58,8 @@ class Machine:
             raise ValueError(f"--checkpoint-every must be 0 or more, got {self.checkpoint_every}")
         if self.commit_every is not None and self.commit_every < 1:
             raise ValueError(f"--commit-every must be at least 1, got {self.commit_every}")
+        if self.snapshot_every is not None and self.snapshot_every < 1:
+            raise ValueError(f"--snapshot-every must be at least 1, got {self.snapshot_every}")
         there = {"cpu": True, "cuda": torch.cuda.is_available(),
                  "mps": torch.backends.mps.is_available()}  # fmt: skip
         if self.device == "auto":
@@ -101,8 +104,9 @@ def run(
     """Run an experiment into a folder; `resume` goes on from the checkpoint that is there.
 
     Without `keep_last` nothing is kept of the model after the last round, only the figures.
-    `on_row` is told every round's line as it is written. Ctrl-C ends the run after the round that
-    is under way, with a checkpoint.
+    `on_row` is told every round's line as it is written. Ctrl-C or SIGTERM ends the run after the
+    round that is under way, with a checkpoint; a second one ends it at once, and what was kept last
+    stays as it is.
     """
     machine = machine or Machine()
     device = machine.check()
@@ -116,8 +120,11 @@ def run(
             federation = make_federation(experiment)
         module = build(model_name(experiment), federation.classes, experiment.seed)
         check_fit(module, federation, experiment)
+        if store is None:
+            store = open_store(folder.checkpoint(), must_exist=resume)
         sizes = {str(k): len(part) for k, part in enumerate(federation.train_parts)}
         server = experiment.server(layout_of(module), sizes, store)
+        server.snapshot_every = machine.snapshot_every
         keeper = Keeper(folder, server, experiment, machine, keep_last)
         w, done, pending, rows = keeper.resume() if resume else keeper.start()
         recorder = Recorder(folder, rows, on_row, machine.tensorboard)
@@ -127,14 +134,14 @@ def run(
             experiment.client_lr, experiment.momentum, experiment.local_epochs,
             experiment.batch_size, server.needs.proximal_mu,
         )  # fmt: skip
-        stop = _StopOnInterrupt()
+        stop = Stop()
         try:
             with stop, Engine(
                 server, module, federation, recipe, seed=experiment.seed,
                 clients_per_round=experiment.clients_per_round,
                 evaluate_clients=experiment.evaluate_clients,
                 evaluate_examples=experiment.evaluate_examples,
-                workers=machine.workers, device=device, w=w, round=done,
+                workers=machine.workers, device=device, fast=experiment.fast, w=w, round=done,
                 prepare=partial(load_file, experiment.load) if experiment.load else None,
             ) as engine:  # fmt: skip
                 _play(engine, experiment, keeper, recorder, pending, stop)
@@ -149,7 +156,7 @@ def run(
 
 
 def open_run_store(folder: RunFolder, machine: Machine, resume: bool) -> Store | None:
-    """The store that is asked for, or that the run to be continued has; None: checkpoints."""
+    """The store that is asked for, or that the run to be continued has; None: its checkpoint."""
     saved = folder.store() if resume else None
     address = saved if machine.store is None else absolute(machine.store)
     if resume and address is not None and saved is None:
@@ -157,6 +164,8 @@ def open_run_store(folder: RunFolder, machine: Machine, resume: bool) -> Store |
     if address is None or address == "ram":
         if machine.commit_every is not None or machine.encrypt_with is not None:
             raise ValueError("--commit-every and --encrypt-with go with a --store that lasts")
+        if resume:
+            folder.check_checkpoint()
         return None
     if machine.checkpoint_every is not None:
         raise ValueError("with --store there are no checkpoints: use --commit-every")
@@ -171,7 +180,7 @@ def open_run_store(folder: RunFolder, machine: Machine, resume: bool) -> Store |
 
 
 class Keeper:
-    """Keeps the model and the server's state: in the run's checkpoint, or in its store."""
+    """Keeps the model and the server's state in the run's store, which may be its checkpoint."""
 
     def __init__(
         self,
@@ -183,11 +192,11 @@ class Keeper:
     ) -> None:
         self.folder, self.server, self.experiment = folder, server, experiment
         self._keep_last = keep_last
-        self.address = machine.store and public(absolute(machine.store))
-        if server.store is not None:
+        elsewhere = machine.store if machine.store != "ram" else None
+        self.address = elsewhere and public(absolute(elsewhere))
+        if self.address or folder.store():
             self.every = machine.commit_every or 1
         else:
-            self.address = None
             self.every = 10 if machine.checkpoint_every is None else machine.checkpoint_every
 
     def start(self) -> tuple[Vector | None, int, Row | None, list[Row]]:
@@ -199,15 +208,12 @@ class Keeper:
         """Take up what was kept: the model, the rounds done, a line not written yet, the lines."""
         experiment, folder = self.experiment, self.folder
         w: Vector | None
-        if self.server.store is None:
-            w, about = folder.restore(self.server)
-        else:
-            w, about = self.server.restore() or (None, {})
-            if about and _essence(about["experiment"]) != _essence(experiment.to_toml()):
-                raise ValueError(
-                    f"{self.address or folder.store()} holds another run than the one in "
-                    f"{folder.path}"
-                )
+        w, about = self.server.restore() or (None, {})
+        if about and _essence(about["experiment"]) != _essence(experiment.to_toml()):
+            raise ValueError(
+                f"{self.address or folder.store() or folder.checkpoint()} holds another run than "
+                f"the one in {folder.path}"
+            )
         done = int(about.get("round", 0))
         assert experiment.rounds is not None
         if experiment.rounds < done:
@@ -228,17 +234,16 @@ class Keeper:
         return bool(self.every) and round % self.every == 0
 
     def keep(self, w: Vector, round: int, pending: Row | None) -> None:
-        """Keep the state as it is after a round."""
-        if self.server.store is None:
-            self.folder.save(w, self.server, {"round": round, "pending": pending})
-            return
-        self.folder.sync()  # a line is never lost that the store reckons with
-        self.server.commit(w, round=round, pending=pending, experiment=self.experiment.to_toml())
+        """Keep the state as it is after a round; a signal waits until it is kept."""
+        with Hold():
+            self.folder.sync()  # a line is never lost that the store reckons with
+            about = {"pending": pending, "experiment": self.experiment.to_toml()}
+            self.server.commit(w, round=round, **about)
 
 
 def _essence(toml: str) -> dict[str, Any]:
     """The settings of a run that cannot change when it is continued."""
-    settings = tomllib.loads(toml)
+    settings = {"fast": False} | tomllib.loads(toml)  # older versions had no fast paths
     return {k: v for k, v in settings.items() if k not in ("rounds", "average_last", "load")}
 
 
@@ -248,9 +253,9 @@ def _play(
     keeper: Keeper,
     recorder: Recorder,
     pending: Row | None,
-    stop: _StopOnInterrupt,
+    stop: Stop,
 ) -> None:
-    """Round after round, until the last or Ctrl-C; `pending`: a line that lacks its evaluation."""
+    """Round after round, until the last or a signal; `pending`: a line without its evaluation."""
     assert experiment.rounds is not None
     saved = engine.round
 
@@ -318,7 +323,7 @@ class Recorder:
         self.rows.append(row)
         if self._writer is not None:
             for key in ("train_loss", "accuracy", "loss"):
-                if key in row:
+                if row.get(key) is not None:  # no reply was good enough to have a training loss
                     self._writer.add_scalar(key, row[key], row["round"])
         if self._on_row is not None:
             self._on_row(row)
@@ -391,27 +396,3 @@ def default_folder(experiment: Experiment) -> Path:
     while (path := Path("runs") / (base if number == 1 else f"{base}-{number}")).exists():
         number += 1
     return path
-
-
-class _StopOnInterrupt:
-    """While it is in force, the first Ctrl-C only asks; the second one interrupts."""
-
-    asked = False
-
-    def __enter__(self) -> _StopOnInterrupt:
-        self._before: Any = None
-        try:
-            if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-                self._before = signal.signal(signal.SIGINT, self._ask)
-        except ValueError:  # not the main thread: somebody else looks after Ctrl-C
-            self._before = None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import shlex
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -32,7 +33,9 @@ def main(argv: list[str], prog: str) -> None:
         if options.out is not None:
             raise ValueError("--resume goes on in the run's own folder: --out cannot change it")
         out = options.resume
-        experiment = resumed_settings(RunFolder(out).experiment(), experiment, argv)
+        saved = RunFolder(out).experiment()
+        check_load(saved.load, experiment.load, out)
+        experiment = resumed_settings(saved, replace(experiment, load=saved.load), argv)
     experiment = experiment.resolved()
     options.machine.check()
     console = Console(stderr=True)
@@ -43,14 +46,16 @@ def main(argv: list[str], prog: str) -> None:
 
         def show(row: Row) -> None:
             accuracy = f"  accuracy {row['accuracy']:.1f} %" if "accuracy" in row else ""
-            text = f"{experiment.algorithm}: training loss {row['train_loss']:.3f}{accuracy}"
+            loss = "none" if row["train_loss"] is None else f"{row['train_loss']:.3f}"
+            text = f"{experiment.algorithm}: training loss {loss}{accuracy}"
             progress.update(task, completed=row["round"], description=text)
 
         result = run(experiment, options.machine, out, resume=resume, on_row=show)
     if not result.finished:
+        load = f" --load {shlex.quote(experiment.load)}" if experiment.load else ""
         console.print(
             f"stopped after round {result.rounds} of {experiment.rounds}; "
-            f"go on with: fedadavr run --resume {result.run_dir}", soft_wrap=True,
+            f"go on with: fedadavr run --resume {result.run_dir}{load}", soft_wrap=True,
         )  # fmt: skip
     if options.json:
         print(json_format.dumps(asdict(result)))
@@ -63,10 +68,24 @@ def main(argv: list[str], prog: str) -> None:
         )
 
 
+def check_load(saved: str | None, typed: str | None, out: Path) -> None:
+    """A folder can come from anybody: the Python file that its settings name is to be typed."""
+    if typed is not None and (saved is None or Path(typed).resolve() != Path(saved).resolve()):
+        raise ValueError("--resume goes on with the run's settings: --load cannot change")
+    if saved is not None and typed is None:
+        raise ValueError(
+            f"the run in {out} executes a Python file: if you trust it, add --load "
+            f"{shlex.quote(saved)}"
+        )
+
+
 def resumed_settings(saved: Experiment, typed: Experiment, argv: list[str]) -> Experiment:
     """A run goes on with its own settings; only its length can be changed."""
     words = {word.partition("=")[0].replace("_", "-") for word in argv}
-    given = {name: value for name, value in asdict(typed).items() if flag(name) in words}
+    given = {
+        name: value for name, value in asdict(typed).items()
+        if flag(name) in words or flag(f"no_{name}") in words
+    }  # fmt: skip
     rounds = given.pop("rounds", None)
     for name, value in given.items():
         if value != getattr(saved, name):

@@ -20,14 +20,16 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.folder import CHECKPOINT, RunFolder
+from fedadavr.experiments.folder import CHECKPOINT, CONFIG, RunFolder
 from fedadavr.experiments.pool import in_processes, on_ray
 from fedadavr.experiments.records import RECORDS, Record, from_rows, given, read_lines, run_id
 from fedadavr.experiments.run import Machine, Row, run
+from fedadavr.memory.opening import public
 from fedadavr.simulation import Diverged
 
 BACKENDS = {"processes": in_processes, "ray": on_ray}
 UNFINISHED = "unfinished"
+LMDB = "lmdb"  # the kind of store that every run has for itself
 
 
 @dataclass
@@ -89,8 +91,9 @@ def sweep(
     """Do the runs that are not recorded yet, and record each as it is finished.
 
     Records go into `out`, a line each. What else is in `known` files is not done again either. A
-    run that was cut short goes on from its last checkpoint. `experiments` may be made up as they
-    are asked for.
+    run that was cut short goes on from its last checkpoint, which is a store in its working
+    folder and is removed once the run is recorded. `experiments` may be made up as they are asked
+    for.
     """
     out.mkdir(parents=True, exist_ok=True)
     with _alone(out):
@@ -162,7 +165,7 @@ def record_run(task: Task, tell: Callable[[Row], None]) -> Record:
     with lock_of(folder).open("w") as lock:
         # The worker of a sweep that was killed may still write here, for a round at most.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        resume = (folder / CHECKPOINT).exists()
+        machine, resume = own_place(machine, folder)
         if not resume:
             shutil.rmtree(folder, ignore_errors=True)
         try:
@@ -174,6 +177,30 @@ def record_run(task: Task, tell: Callable[[Row], None]) -> Record:
                            failure=str(error))  # fmt: skip
         rows = RunFolder(folder).rows()
         return from_rows(experiment, rows, result.memory_bytes, settings)
+
+
+def own_place(machine: Machine, folder: Path) -> tuple[Machine, bool]:
+    """How a run of a sweep keeps its state, and whether there is some.
+
+    Its checkpoint is a store of its own; `--store lmdb` commits to it after every round.
+    """
+    begun = (folder / CONFIG).is_file() and (folder / CHECKPOINT / "data.mdb").is_file()
+    if machine.store == LMDB:
+        machine = replace(machine, checkpoint_every=machine.commit_every or 1)
+    return replace(machine, store=None, commit_every=None), begun
+
+
+def check_store(store: str | None, commit_every: int | None) -> None:
+    """Refuse a store that many runs would share."""
+    if store not in (None, "ram", LMDB):
+        raise ValueError(
+            f"{public(store)}: there are many runs, and each needs a store of its own: "
+            f"type --store {LMDB}"
+        )
+    if commit_every is not None and store != LMDB:
+        raise ValueError(
+            f"--commit-every goes with --store {LMDB}, where each needs a store of its own"
+        )
 
 
 def lock_of(folder: Path) -> Path:

@@ -13,7 +13,7 @@ from fedadavr.experiments.command_line import Arguments, parse
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.grid import grid
 from fedadavr.experiments.records import RECORDS, Record
-from fedadavr.experiments.sweep import BACKENDS, Progress, results_table, sweep
+from fedadavr.experiments.sweep import BACKENDS, Progress, check_store, results_table, sweep
 from fedadavr.loading import load_file
 from fedadavr.naming import unknown
 
@@ -31,11 +31,11 @@ class SweepArguments(Arguments):
     checkpoint_every: int | None = 50
     """A run that is cut short goes on from the last such round; on Ray it starts again."""
     store: str | None = None
-    """Not for a sweep: each run would need a store of its own."""
+    """lmdb: each run has a store of its own instead of checkpoints, removed once it is recorded."""
     commit_every: int | None = None
-    """Not for a sweep, as --store."""
+    """With --store lmdb: commit every so many rounds (default: 1)."""
     encrypt_with: Path | None = None
-    """Not for a sweep, as --store."""
+    """Not for a sweep, whose stores do not stay."""
     tensorboard: bool = False
     """Not for a sweep, which keeps only the figures of its runs."""
     on: str = "processes"
@@ -60,8 +60,9 @@ def main(argv: list[str], prog: str) -> None:
     if options.trials < 1:
         raise ValueError(f"--trials must be at least 1, got {options.trials}")
     options.machine.check()
-    if options.store is not None or options.commit_every or options.encrypt_with:
-        raise ValueError("a sweep makes many runs, and each needs a store of its own: use run")
+    check_store(options.store, options.commit_every)
+    if options.encrypt_with is not None:
+        raise ValueError("a sweep's stores do not stay: --encrypt-with is for run")
     if options.tensorboard:
         raise ValueError("a sweep keeps only the figures of its runs: --tensorboard is for run")
     if options.load:

@@ -37,13 +37,11 @@ def history(source: str, encrypt_with: Path | None) -> tuple[dict[str, Any], Any
     rows: list[dict[str, Any]]
     if (Path(source) / METRICS).is_file():
         rows = [row for row in RunFolder(Path(source)).rows() if "trust" in row]
-        memories = list(rows[0]["trust"]) if rows else []
-        told = [[*row["trust"].values(), *row.get("shares", [])] for row in rows]
     else:
         with open_address(source, encrypt_with, read_only=True) as store:
-            state = store.state()
-        learned = {} if state is None else state["server"].get("trust") or {}
-        memories, told = learned.get("memories", []), learned.get("history", [])
+            rows = [note for note in store.rounds().values() if "trust" in note]
+    memories = list(rows[0]["trust"]) if rows else []
+    told = [[*row["trust"].values(), *row.get("shares", [])] for row in rows]
     if not told:
         raise ValueError(f"{source} holds no rounds of fedadavr-plus")
     count = len(memories)

@@ -110,9 +110,11 @@ class Model:
                     f"the array {name!r} has shape {values.shape}, the model {kind.shape}"
                 )
             found[name] = values
-        parameters = [
-            np.ascontiguousarray(found[name], np.float32).reshape(-1) for name in self.parameters
-        ]
+        with np.errstate(over="ignore"):  # infinity is looked for later
+            parameters = [
+                np.ascontiguousarray(found[name], np.float32).reshape(-1)
+                for name in self.parameters
+            ]
         return parameters, {name: found[name] for name in self.buffers}
 
     def flatten(self, record: ArrayRecord) -> tuple[Vector, dict[str, Values]]:
@@ -132,7 +134,10 @@ class Model:
         return ArrayRecord(arrays)
 
     def mean(self, buffers: Sequence[Mapping[str, Values]], shares: Sequence[float]) -> Any:
-        """The clients' buffers, averaged by their shares; whole numbers stay whole."""
+        """The clients' buffers, averaged by their shares; whole numbers stay whole.
+
+        A mean lies between its numbers, but may be rounded to beyond what their dtype can hold.
+        """
         averaged = {}
         for name in self.buffers:
             dtype = self.kinds[name].dtype
@@ -140,9 +145,23 @@ class Model:
             total = sum(
                 share * np.asarray(b[name], wide) for share, b in zip(shares, buffers, strict=True)
             )
-            whole = not np.issubdtype(dtype, np.inexact)
-            averaged[name] = np.asarray(np.rint(total) if whole else total, dtype)
+            averaged[name] = _cast(total, dtype)
         return averaged
+
+
+def _cast(values: Any, dtype: np.dtype[Any]) -> Values:
+    """Values in a dtype; what it cannot hold becomes the nearest that it can."""
+    if np.issubdtype(dtype, np.complexfloating):
+        return np.asarray(values, dtype)
+    if np.issubdtype(dtype, np.floating):
+        most = float(np.finfo(dtype).max)
+        return np.asarray(np.clip(values, -most, most), dtype)
+    if np.issubdtype(dtype, np.integer):
+        low, high = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+        if high > np.iinfo(dtype).max:  # 64 bits have more digits than a float
+            high = float(np.nextafter(high, 0))
+        return np.asarray(np.clip(np.rint(values), low, high), dtype)
+    return np.asarray(np.rint(values), dtype)
 
 
 def _named(name: str, array: Array) -> Values:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from logging import ERROR, INFO, WARNING
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,25 +16,25 @@ from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from flwr.serverapp.strategy import Result
 
 from fedadavr.algorithms import Algorithm, Rejected, Update, algorithm
+from fedadavr.algorithms.base import Torn
+from fedadavr.flower.allowed import Allowed
 from fedadavr.flower.arrays import BadArrays, Model
 from fedadavr.flower.identity import Identities
+from fedadavr.flower.ids import one_line
+from fedadavr.flower.metrics import Aggregate, aggregate, average
+from fedadavr.flower.replies import Drought, Reply, Sorted, check_buffers, number, parts, sort
+from fedadavr.flower.retrying import Retry
+from fedadavr.flower.roster import Roster
 from fedadavr.memory import StoreError, open_store
+from fedadavr.memory.opening import public
+from fedadavr.memory.store import StoreLost
 from fedadavr.sampling import EVALUATE, sample
+from fedadavr.signals import Hold
 from fedadavr.vector import Layout, Vector
 
 CORRECTION = "fedadavr.correction"  # the record with c - c_i, for SCAFFOLD
 PROXIMAL = "proximal-mu"  # in the config, as Flower's FedProx has it
 STEPS = "num-steps"  # in a reply's metrics, for FedNova and SCAFFOLD
-POLL = 1.0  # seconds between looks for nodes
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A reply that can be stepped with."""
-
-    update: Update
-    buffers: dict[str, Any]
-    content: RecordDict
 
 
 class Strategy(FlowerFedAvg):
@@ -46,10 +45,16 @@ class Strategy(FlowerFedAvg):
     algorithm : the algorithm's name, where the class does not say it
     store : lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
         `start` goes on from there
+    store_timeout : seconds that a round waits for a store that cannot be read or written, with its
+        replies kept; then the run ends, and can be continued from the last commit
     encrypt_with : a file with 32 bytes, the key that the client records are encrypted with
     commit_every : commit every so many rounds; until then a crash loses them
     authenticated : nodes have registered keys (`--enable-supernode-auth`), so that their ids are
         theirs across runs, and a client's id stays with its node for good
+    clients : who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or
+        its id) to its client's id; nodes that are not listed are refused. None: the nodes tell
+    expire_after : rounds after which a client that never trained and is not connected any more is
+        not counted in the population
     seed : seed of who is sampled
     buffers : arrays that are not to be optimized, beside integers and running statistics
     identity_timeout : seconds that nodes have to tell their client ids
@@ -74,9 +79,12 @@ class Strategy(FlowerFedAvg):
         *,
         algorithm: str | None = None,
         store: str | None = None,
+        store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
+        clients: str | Path | Mapping[str, str] | None = None,
+        expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
@@ -85,41 +93,68 @@ class Strategy(FlowerFedAvg):
         super().__init__(
             fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes,
             min_available_nodes, weighted_by_key, arrayrecord_key, configrecord_key,
-            train_metrics_aggr_fn, evaluate_metrics_aggr_fn,
+            train_metrics_aggr_fn or average, evaluate_metrics_aggr_fn or average,
         )  # fmt: skip
         for key, value in (("fraction_train", fraction_train),
                            ("fraction_evaluate", fraction_evaluate)):  # fmt: skip
             if not 0 <= value <= 1:
                 raise ValueError(f"{key} must lie in [0, 1], got {value!r}")
-        if type(commit_every) is not int or commit_every < 1:
-            raise ValueError(f"commit_every must be a whole number from 1 up, got {commit_every!r}")
+        for key, whole in (("commit_every", commit_every), ("expire_after", expire_after)):
+            if type(whole) is not int or whole < 1:
+                raise ValueError(f"{key} must be a whole number from 1 up, got {whole!r}")
+        if not store_timeout >= 0:
+            raise ValueError(f"store_timeout must be in seconds, got {store_timeout!r}")
         self._algorithm = algorithm or self.name
         if not self._algorithm:
             raise ValueError("say which algorithm: Strategy(algorithm='fedadavr')")
+        if settings.get("snapshot_every") is not None and store is None:
+            raise ValueError("snapshot_every goes with a store: there is nothing to go back to")
         self._settings = settings
         self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
+        self._allowed = None if clients is None else Allowed(clients)
         self.store, self.encrypt_with, self.commit_every = store, encrypt_with, commit_every
         self.authenticated, self.seed, self.buffers = authenticated, seed, tuple(buffers)
+        self._retry, self._expire_after = Retry(store_timeout), expire_after
         self._timeout = 3600.0
+        self._identity_timeout = identity_timeout
+        self.server: Algorithm | None = None
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        """As before any round."""
+        self.server = None
         self._offset = 0  # rounds that were done before this start
         self.asked: list[Message] = []
-        self._joined: set[str] = set()
-        self._barred: set[str] = set()
+        self._evaluating: list[Message] = []
         self._uncommitted = self._reached = 0
+        self._whole = True  # whether model, buffers and memory are of one round
+        self._drought = Drought()
         self._record: ArrayRecord | None = None
-        self.server: Algorithm | None = None
-        self._identity_timeout = identity_timeout
-        self.identities = Identities(self._owner_of, identity_timeout)
+        self.identities = Identities(
+            self._owner_of, self._identity_timeout, self._expire_after, self._allowed
+        )
+        self.roster = Roster(self.identities, self.min_available_nodes)
 
     def _build(self, layout: Layout, store: Any = None) -> Algorithm:
         return algorithm(self._algorithm, layout, store=store, **self._settings)
 
     def summary(self) -> None:
         """Log what will run."""
-        given = ", ".join(f"{key}={value!r}" for key, value in self._settings.items())
+        given = ", ".join(f"{key}={one_line(repr(v), 200)}" for key, v in self._settings.items())
         log(INFO, "\t├──> Algorithm: %s(%s)", self._algorithm, given)
-        log(INFO, "\t├──> Store: %s", self.store or "none: a crash loses everything")
+        log(INFO, "\t├──> Store: %s", self._where or "none: a crash loses everything")
+        if self._where and self.commit_every > 1:
+            log(INFO, "\t├──> Commits: every %d rounds; until then they are in RAM only",
+                self.commit_every)  # fmt: skip
+        if self._allowed is not None and not self.authenticated:
+            log(WARNING, "\t├──> Clients: listed, but not authenticated: unless the SuperLink has "
+                "--enable-supernode-auth, anyone can come with a listed key")  # fmt: skip
         super().summary()
+
+    @property
+    def _where(self) -> str:
+        """The store's address as it may be shown."""
+        return public(self.store) if self.store else ""
 
     # --- from start to end ---
 
@@ -135,17 +170,17 @@ class Strategy(FlowerFedAvg):
     ) -> Result:
         """Run to `num_rounds`; with a store that holds rounds already, the rest of them.
 
-        See Flower's `Strategy.start`. A result's metrics are those of the rounds made now.
+        See Flower's `Strategy.start`. A result's metrics are those of the rounds made now. It
+        returns when the last round is stored, and raises `StoreError` if it cannot be.
         """
         self._timeout = timeout
-        self.server, self._joined, self._uncommitted = None, set(), 0
-        self.identities = Identities(self._owner_of, self._identity_timeout)
+        self._forget_all()
         self._prepare(initial_arrays)
         try:
             arrays = self._current()
             done = min(self._offset, num_rounds)
             if done:
-                log(INFO, "going on after round %d of %d, from %s", done, num_rounds, self.store)
+                log(INFO, "going on after round %d of %d, from %s", done, num_rounds, self._where)
 
             def evaluate(round: int, now: ArrayRecord) -> MetricRecord | None:
                 if evaluate_fn is None or (done and not round):
@@ -156,9 +191,11 @@ class Strategy(FlowerFedAvg):
                 grid, arrays, num_rounds - done, timeout, train_config, evaluate_config,
                 evaluate if evaluate_fn else None,
             )  # fmt: skip
+            self._commit()
+        except BaseException as error:
+            self._save_what_is_whole(error)
+            raise
         finally:
-            if self._uncommitted:
-                self._try_commit(self._reached)
             self.close()
         if not len(result.arrays):
             result.arrays = arrays
@@ -171,7 +208,8 @@ class Strategy(FlowerFedAvg):
     def close(self) -> None:
         """Let go of the store."""
         if self.server is not None and self.server.store is not None:
-            self.server.store.close()
+            with Hold():
+                self.server.store.close()
             self.server = None
 
     def _prepare(self, arrays: ArrayRecord) -> Algorithm:
@@ -196,12 +234,13 @@ class Strategy(FlowerFedAvg):
             raise
         self.server = server
         self._record = None
+        self.roster.take_over(server, self._offset)
         return server
 
     def _check_kept(self, extra: dict[str, Any]) -> None:
         if not {"buffers", "round", "seed"} <= extra.keys():
             raise ValueError(
-                f"{self.store} was not written by a Flower strategy: use another store"
+                f"{self._where} was not written by a Flower strategy: use another store"
             )
         there, mine = extra["buffers"], self.model.buffers
         if set(there) != set(mine):
@@ -222,48 +261,57 @@ class Strategy(FlowerFedAvg):
             self._record = self.model.record(self.w, self.buffer_values)
         return self._record
 
-    def _commit(self, round: int) -> None:
+    # --- what is kept ---
+
+    def _commit(self) -> None:
+        """Write the rounds that are not stored yet; waits for the store, then raises."""
+        if self._uncommitted:
+            self._retry(f"the commit of round {self._reached}", self._write, self._in_ram())
+
+    def _write(self) -> None:
         assert self.server is not None
-        self.server.commit(self.w, round=round, buffers=self.buffer_values, seed=self.seed)
+        if not self._whole:
+            raise Torn
+        self.server.commit(
+            self.w, round=self._reached, buffers=self.buffer_values, seed=self.seed
+        )  # fmt: skip
         self._uncommitted = 0
 
-    def _try_commit(self, round: int) -> None:
-        """Commit; if it fails, training goes on in RAM, and the next commit writes it all."""
+    def _in_ram(self) -> str:
+        """Which rounds a crash would lose now."""
+        first = self._reached - self._uncommitted + 1
+        rounds = f"round {first} is" if first == self._reached else (
+            f"rounds {first} to {self._reached} are")  # fmt: skip
+        return f"{rounds} in the RAM of this process only"
+
+    def _save_what_is_whole(self, error: BaseException) -> None:
+        """The run ends by an exception: try once to keep the rounds that were made before it."""
+        if not self._uncommitted or self.server is None or self.server.store is None:
+            return
         try:
-            self._commit(round)
-        except StoreError as error:
-            log(ERROR, "round %d is not committed yet: %s", round, error)
+            if isinstance(error, StoreLost):
+                raise error
+            with Hold():
+                self._write()
+        except (StoreError, Torn) as why:
+            log(ERROR, "%s and cannot be stored any more, the last commit is as it was: %s",
+                self._in_ram(), why)  # fmt: skip
 
     # --- who takes part ---
 
     def _owner_of(self, client: str) -> int:
         """The node that the store has bound a client's id to, 0 for none."""
-        if not self.authenticated or self.server is None or self.server.memory is None:
+        if not self._binding or self.server is None or self.server.memory is None:
             return 0
         try:
             return self.server.memory.owner_of(self.server.record_of(client))
         except ValueError:
             return 0  # it is in no cluster, and will be left out
 
-    def _connected(self, grid: Grid) -> dict[str, int]:
-        """The clients that are there, and their nodes; waits for enough of them, not for ever."""
-        deadline, said = time.monotonic() + self._timeout, False
-        while True:
-            nodes = grid.get_node_ids()
-            clients = self.identities.connected(grid, nodes, self.min_available_nodes)
-            if len(clients) >= self.min_available_nodes or time.monotonic() > deadline:
-                break
-            if not said:
-                log(INFO, "waiting for %d clients, %d are there", self.min_available_nodes,
-                    len(clients))  # fmt: skip
-                said = True
-            time.sleep(min(POLL, self._timeout))
-        if not clients:
-            raise TimeoutError(f"no client has come within {self._timeout:.0f} s")
-        if len(clients) < self.min_available_nodes:
-            log(WARNING, "only %d of %d clients have come within %.0f s: going on with them",
-                len(clients), self.min_available_nodes, self._timeout)  # fmt: skip
-        return clients
+    @property
+    def _binding(self) -> bool:
+        """Whether an id stays with its node for good; with a list, that says who is who."""
+        return self.authenticated and self._allowed is None
 
     # --- training ---
 
@@ -278,17 +326,9 @@ class Strategy(FlowerFedAvg):
         if arrays is not self._record:
             self.w, self.buffer_values = self.model.flatten(arrays)
             self._record = arrays
-        try:
-            return self._configure(server, round, arrays, config, grid)
-        except StoreError as error:
-            log(ERROR, "round %d is lost: %s", round, error)
-            self.asked = []
-            return []
-
-    def _configure(
-        self, server: Algorithm, round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> list[Message]:
-        clients = self._join(self._connected(grid))
+        there = self.roster.connected(grid, self._timeout, self._retry)
+        clients = self._retry(f"round {round}", partial(self.roster.join, server, round, there))
+        self.roster.expire(server, round)
         everyone = _in_order(clients)
         size = min(len(everyone), max(int(len(everyone) * self.fraction_train),
                                       self.min_train_nodes))  # fmt: skip
@@ -301,7 +341,8 @@ class Strategy(FlowerFedAvg):
         for client in chosen:
             content = RecordDict(shared)
             if server.needs.correction:
-                tensors = self.model.layout.split(server.correction(client))
+                correct = partial(server.correction, client)
+                tensors = self.model.layout.split(self._retry(f"round {round}", correct))
                 content[CORRECTION] = ArrayRecord(
                     {name: _array(tensor) for name, tensor in tensors.items()}
                 )
@@ -311,104 +352,69 @@ class Strategy(FlowerFedAvg):
             )  # fmt: skip
         return self.asked
 
-    def _join(self, clients: dict[str, int]) -> dict[str, int]:
-        """Count clients that are there in the population; those that cannot be are left out."""
-        assert self.server is not None
-        memory = self.server.memory
-        for client in [c for c in clients if c not in self._joined and c not in self._barred]:
-            try:
-                record = self.server.record_of(client)
-            except ValueError as error:
-                log(WARNING, "client %r cannot take part: %s", client, error)
-                self._barred.add(client)
-                continue
-            if memory is not None:
-                memory.join(record)
-            self._joined.add(client)
-        return {client: node for client, node in clients.items() if client in self._joined}
-
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Step with the replies that are good; the others cost only themselves."""
+        """Step with the replies that are good; the others cost only themselves.
+
+        Where the store cannot be read or written, the replies are kept and the round waits.
+        """
         server, round = self.server, self._offset + server_round
         if server is None or not self.asked:
             return None, None
-        good, rejected, failed = self._sort(round, replies)
-        before = server.round
+        found = sort(f"round {round}", self.asked, replies, self._client_of, self._read)
+        check_buffers(found, self.model, self.buffer_values)
         while True:
             try:
-                updates = [reply.update for reply in good.values()]
-                server.step(self.w, updates, out=self._next)
-                self.w, self._next = self._next, self.w
+                moved = self._retry(f"round {round}", partial(self._step, round, found.good),
+                                    "its replies are kept")  # fmt: skip
                 break
             except Rejected as error:
+                if not error.reasons.keys() & found.good.keys():
+                    raise  # it is nobody's fault who is here
                 for client, why in error.reasons.items():
-                    self._note_rejected(round, client, why)
-                    good.pop(client)
-                    rejected += 1
-            except StoreError as error:
-                log(ERROR, "round %d is lost: %s", round, error)
-                return None, MetricRecord({"rejected": rejected, "failed": failed})
-        if server.round > before and self.model.buffers:
+                    found.reject(client, why)
+        for client in found.good:
+            self.identities.note_trained(client)
+        metrics = self._metrics(found) or MetricRecord()
+        metrics["rejected"], metrics["failed"] = len(found.rejected), len(found.failed)
+        metrics["staleness"], metrics["clipped"] = server.staleness, len(server.clipped)
+        if self._uncommitted >= self.commit_every:
+            self._commit()
+        self._drought.look(found, len(self.roster.joined))
+        return (self._current() if moved else None), metrics
+
+    def _step(self, round: int, good: dict[str, Reply]) -> bool:
+        """One step and all that belongs to it; whether the model has moved.
+
+        `StoreError` and `Rejected` come before anything is changed; whatever else is raised leaves
+        a round half made, which is never committed.
+        """
+        assert self.server is not None
+        before = self.server.round
+        self.server.step(self.w, [reply.update for reply in good.values()], out=self._next)
+        self._whole = False
+        self.w, self._next = self._next, self.w
+        moved = self.server.round > before
+        if moved:
+            self._record = None
             sizes = np.array([reply.update.examples for reply in good.values()], float)
             self.buffer_values = self.model.mean(
                 [reply.buffers for reply in good.values()], (sizes / sizes.sum()).tolist()
             )
-        metrics = self._metrics([reply.content for reply in good.values()])
-        metrics["rejected"], metrics["failed"] = rejected, failed
-        metrics["staleness"] = server.staleness
         self._uncommitted, self._reached = self._uncommitted + 1, round
-        if self._uncommitted >= self.commit_every:
-            self._try_commit(round)
-        if server.round == before:
-            return None, metrics
-        self._record = None
-        return self._current(), metrics
+        self._whole = True
+        return moved
 
-    def _sort(self, round: int, replies: Iterable[Message]) -> tuple[dict[str, Reply], int, int]:
-        """The replies that can be read, by client, and how many were rejected and failed."""
-        asked = {m.metadata.message_id: m.metadata.dst_node_id for m in self.asked}
-        waiting = {m.metadata.dst_node_id for m in self.asked}
-        good: dict[str, Reply] = {}
-        rejected = failed = 0
-        for message in replies:
-            node = asked.get(message.metadata.reply_to_message_id, message.metadata.src_node_id)
-            client = self.identities.clients.get(node, str(node))
-            if node not in waiting:
-                rejected += 1
-                self._note_rejected(round, client, "it was not asked, or has answered before")
-                continue
-            waiting.discard(node)
-            if message.has_error():
-                failed += 1
-                why = (message.error.reason or f"error {message.error.code}").splitlines()[-1]
-                log(WARNING, "round %d: client %r failed: %s", round, client, why)
-                continue
-            try:
-                good[client] = self._read(client, node, message.content)
-            except Exception as error:  # whatever a reply can be made to raise
-                rejected += 1
-                self._note_rejected(round, client, str(error) or type(error).__name__)
-        for node in waiting:
-            failed += 1
-            client = self.identities.clients.get(node, str(node))
-            log(WARNING, "round %d: client %r did not answer in time", round, client)
-        return good, rejected, failed
-
-    def _note_rejected(self, round: int, client: str, why: str) -> None:
-        log(WARNING, "round %d: the reply of client %r is rejected: %s", round, client, why)
+    def _client_of(self, node: int) -> str:
+        return self.identities.clients.get(node, str(node))
 
     def _read(self, client: str, node: int, content: RecordDict) -> Reply:
         """A reply's parts; raises `BadArrays` if it is not what it should be."""
         assert self.server is not None
-        for what, records in (("ArrayRecord", content.array_records),
-                              ("MetricRecord", content.metric_records)):  # fmt: skip
-            if len(records) != 1:
-                raise BadArrays(f"it must hold one {what}, and holds {len(records)}")
-        metrics = next(iter(content.metric_records.values()))
-        examples = _whole(metrics.get(self.weighted_by_key))
-        steps = _whole(metrics.get(STEPS)) if self.server.needs.steps else None
+        arrays, metrics = parts(content)
+        examples = number(metrics.get(self.weighted_by_key))
+        steps = number(metrics.get(STEPS)) if self.server.needs.steps else None
         if examples is None:
             raise BadArrays(f"its metrics lack {self.weighted_by_key!r}")
         if steps is None and self.server.needs.steps:
@@ -416,35 +422,48 @@ class Strategy(FlowerFedAvg):
                 f"{self._algorithm} needs the number of local steps in its metrics as {STEPS!r} "
                 "(fedadavr.flower.Guide counts them)"
             )
-        weights, buffers = self.model.split(next(iter(content.array_records.values())))
+        weights, buffers = self.model.split(arrays)
         if any(not np.isfinite(b).all() for b in buffers.values()):
             raise BadArrays("its buffers hold NaN or infinity")
-        update = Update(
-            client, weights, examples, steps,
-            owner=node if self.authenticated else 0,
-        )  # fmt: skip
+        update = Update(client, weights, examples, steps, owner=node if self._binding else 0)
         return Reply(update, buffers, content)
 
-    def _metrics(self, contents: list[RecordDict]) -> MetricRecord:
+    def _metrics(self, found: Sorted) -> MetricRecord | None:
         """The clients' metrics, averaged; odd ones do not end the run."""
-        if not contents:
-            return MetricRecord()
+        contents = {client: reply.content for client, reply in found.good.items()}
+        return self._averaged(found.what, contents, self.train_metrics_aggr_fn)
+
+    def _averaged(
+        self, what: str, contents: dict[str, RecordDict], function: Aggregate
+    ) -> MetricRecord | None:
+        def note(client: str, why: str) -> None:
+            log(WARNING, "%s: metrics of client %r are left out: %s", what, one_line(client),
+                one_line(why, 300))  # fmt: skip
+
         try:
-            return self.train_metrics_aggr_fn(contents, self.weighted_by_key) or MetricRecord()
+            return aggregate(contents, self.weighted_by_key, function, note)
         except Exception as error:  # whatever a function of the user's raises
-            log(WARNING, "the clients' metrics could not be averaged: %s", error)
-            return MetricRecord()
+            log(WARNING, "%s: the clients' metrics could not be averaged: %s", what,
+                one_line(error, 300))  # fmt: skip
+            return None
 
     # --- evaluation ---
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Choose the clients that evaluate."""
+        """Choose the clients that evaluate; an outage costs only the evaluation."""
+        self._evaluating = []
         if self.fraction_evaluate == 0.0:
             return []
         round = self._offset + server_round
-        clients = self._connected(grid)
+        try:
+            clients = self.roster.connected(grid, self._timeout, Retry(0))
+        except StoreLost:
+            raise
+        except (StoreError, TimeoutError) as error:
+            log(ERROR, "round %d is not evaluated: %s", round, error)
+            return []
         everyone = _in_order(clients)
         size = min(len(everyone), max(int(len(everyone) * self.fraction_evaluate),
                                       self.min_evaluate_nodes))  # fmt: skip
@@ -453,36 +472,16 @@ class Strategy(FlowerFedAvg):
         config["server-round"] = round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         nodes = [clients[client] for client in chosen]
-        return self._construct_messages(record, nodes, MessageType.EVALUATE)
+        self._evaluating = list(self._construct_messages(record, nodes, MessageType.EVALUATE))
+        return self._evaluating
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Average the metrics of the replies that have them."""
-        good, _ = self._check_and_log_replies(list(replies), is_train=False, validate=False)
-        contents = []
-        for message in good:
-            records = list(message.content.metric_records.values())
-            weight = records[0].get(self.weighted_by_key) if len(records) == 1 else None
-            if isinstance(weight, (int, float)) and weight > 0 and np.isfinite(weight):
-                contents.append(message.content)
-            else:
-                node = message.metadata.src_node_id
-                client = self.identities.clients.get(node, str(node))
-                log(WARNING, "the evaluation of client %r is rejected: it must hold one "
-                    "MetricRecord with %r", client, self.weighted_by_key)  # fmt: skip
-        if not contents:
-            return None
-        try:
-            return self.evaluate_metrics_aggr_fn(contents, self.weighted_by_key)
-        except Exception as error:  # whatever a function of the user's raises
-            log(WARNING, "the clients' evaluations could not be averaged: %s", error)
-            return None
-
-
-def _whole(value: Any) -> Any:
-    """A whole number that came as a float, as a whole number."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        what = f"the evaluation of round {self._offset + server_round}"
+        found = sort(what, self._evaluating, replies, self._client_of, lambda c, n, reply: reply)
+        return self._averaged(what, found.good, self.evaluate_metrics_aggr_fn)
 
 
 def _in_order(clients: Iterable[str]) -> list[str]:

@@ -5,9 +5,9 @@ from fedadavr.memory.memory import ClientMemory
 from fedadavr.memory.opening import open_store
 from fedadavr.memory.population import Population
 from fedadavr.memory.ram import RamStore
-from fedadavr.memory.store import Record, Store, StoreError
+from fedadavr.memory.store import Record, Store, StoreError, StoreLost
 
 __all__ = [
     "CODECS", "ClientMemory", "Codec", "Population", "RamStore", "Record", "Store", "StoreError",
-    "open_store",
+    "StoreLost", "open_store",
 ]  # fmt: skip

@@ -1,11 +1,11 @@
-"""`fedadavr memory inspect`, `verify`, `forget` and `convert`."""
+"""`fedadavr memory inspect`, `verify`, `repair`, `forget`, `convert`, `backup` and `rewind`."""
 
 from __future__ import annotations
 
 import json as json_format
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from heapq import nsmallest
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,14 +16,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from fedadavr.memory.checking import AnyStore, check, mend, steadily
 from fedadavr.memory.codecs import codec as find_codec
 from fedadavr.memory.durable import DurableStore
 from fedadavr.memory.memory import ClientMemory
-from fedadavr.memory.opening import open_store, public
+from fedadavr.memory.opening import open_any_store, open_store, public
 from fedadavr.memory.records import SIZE
-from fedadavr.memory.store import Damaged, Record, State, StoreError
+from fedadavr.memory.store import Damaged, Record, State
 
-TOLERANCE = 1e-6  # of the total against a re-sum, relative to its largest number
 BATCH = 1 << 26  # bytes that `convert` commits at once
 WIDTH = 40  # of the longest bar
 
@@ -31,17 +31,28 @@ Address = Annotated[str, tyro.conf.Positional]
 T = TypeVar("T")
 
 
-def open_address(address: str, key_file: Path | None, *, read_only: bool) -> DurableStore:
+def find_address(address: str) -> str:
+    """The address of a store, of one in a folder, or of that of the run in a folder."""
+    if "://" in address or address.startswith("lmdb:") or address == "ram":
+        return address
+    note, checkpoint = Path(address) / "store", Path(address) / "checkpoint"
+    if note.is_file():
+        return note.read_text().strip()
+    return f"lmdb:{checkpoint if (checkpoint / 'data.mdb').is_file() else address}"
+
+
+def open_address(address: str, key_file: Path | None, *, read_only: bool) -> AnyStore:
     """The durable store at an address, in a folder, or of the run in a folder."""
-    if "://" not in address and not address.startswith("lmdb:"):
-        note = Path(address) / "store"
-        address = note.read_text() if note.is_file() else f"lmdb:{address}"
-    folder = Path(address.removeprefix("lmdb:"))
-    if address.startswith("lmdb:") and not (folder / "data.mdb").is_file():
-        raise ValueError(f"there is no store in {folder}")
-    store = open_store(address, key_file, read_only=read_only, must_exist=True)
-    assert isinstance(store, DurableStore)
-    return store
+    return open_any_store(find_address(address), key_file, read_only=read_only)
+
+
+def open_to_write(address: str, key_file: Path | None) -> DurableStore:
+    """The same, to change it."""
+    store = open_address(address, key_file, read_only=False)
+    if isinstance(store, DurableStore):
+        return store
+    store.close()
+    raise ValueError(f"{store.where} has format 1: convert it first, with fedadavr memory upgrade")
 
 
 # --- inspect ---
@@ -58,6 +69,8 @@ class Overview:
     clients: int
     codec: str
     encrypted: bool
+    lost: int
+    snapshots: list[int]
     record_bytes: int
     store_bytes: int
     staleness: dict[str, int]
@@ -95,6 +108,10 @@ def inspect(
         f"{view.codec}{', encrypted' if view.encrypted else ''}\n"
         f"{view.record_bytes / 1e6:.1f} MB of records, {view.store_bytes / 1e6:.1f} MB in the store"
     )
+    if view.lost:
+        print(f"{view.lost} records were lost or damaged so far; their clients count as never seen")
+    if view.snapshots:
+        print(f"can go back to round {', '.join(map(str, view.snapshots))} (memory rewind)")
     show_kinds(view)
     if not view.clients:
         return
@@ -106,7 +123,7 @@ def inspect(
     for name in ("client", "last seen in round", "rounds ago", "weight"):
         table.add_column(name, justify="left" if name == "client" else "right")
     for row in view.stalest:
-        table.add_row(row["client"], *(str(row[k]) for k in ("round", "staleness", "weight")))
+        table.add_row(row["client"], *(f"{row[k]:g}" for k in ("round", "staleness", "weight")))
     Console().print(table)
 
 
@@ -129,7 +146,7 @@ def show_kinds(view: Overview) -> None:
         print(f"trust in {name:<8} {line} {values[-1]:.2f} after {len(values)} rounds")
 
 
-def kinds_of(state: State) -> dict[str, Any]:
+def kinds_of(store: AnyStore, state: State) -> dict[str, Any]:
     """FedAdaVR+'s centers, their shares and its trust; empty for other algorithms."""
     told: dict[str, Any] = {"kinds": [], "alike": [], "trust": {}}
     server = state["server"]
@@ -144,20 +161,18 @@ def kinds_of(state: State) -> dict[str, Any]:
             for k, (weight, fed) in enumerate(zip(weights, server["kinds"]["fed"], strict=True))
         ]
     if server.get("trust") is not None:
-        told["trust"] = {
-            name: [row[k] for row in server["trust"]["history"]]
-            for k, name in enumerate(server["trust"]["memories"])
-        }
+        rows = [note["trust"] for note in store.rounds().values() if "trust" in note]
+        told["trust"] = {name: [row[name] for row in rows] for name in server["trust"]["memories"]}
     return told
 
 
-def overview(store: DurableStore, stalest: int) -> Overview:
+def overview(store: AnyStore, stalest: int) -> Overview:
     """Read all headers."""
     memory, state = ClientMemory.stored(store)
     ages: Counter[int] = Counter()
     size = 0
 
-    def heads() -> Iterator[tuple[int, str, int]]:
+    def heads() -> Iterator[tuple[int, str, float]]:
         nonlocal size
         for client, record in counted(store.items(data=False), len(store), "reading headers"):
             if isinstance(record, Record) and memory is not None:
@@ -175,6 +190,8 @@ def overview(store: DurableStore, stalest: int) -> Overview:
         clients=ages.total(),
         codec="none" if memory is None else memory.codec.name,
         encrypted=store.encrypted,
+        lost=store.lost,
+        snapshots=list(store.snapshots),
         record_bytes=size,
         store_bytes=store.nbytes,
         staleness=histogram(ages),
@@ -182,7 +199,7 @@ def overview(store: DurableStore, stalest: int) -> Overview:
             {"client": client, "round": round, "staleness": now - round, "weight": weight}
             for round, client, weight in oldest
         ],
-        **kinds_of(state),
+        **kinds_of(store, state),
     )
 
 
@@ -209,7 +226,7 @@ def verify(store: Address, /, encrypt_with: Path | None = None, json: bool = Fal
         json: One line of JSON.
     """
     with open_address(store, encrypt_with, read_only=True) as opened:
-        faults, clients = check(opened)
+        faults, clients = check(opened, counted)
         where = opened.where
     if json:
         print(json_format.dumps({"clients": clients, "faults": faults}))
@@ -221,62 +238,81 @@ def verify(store: Address, /, encrypt_with: Path | None = None, json: bool = Fal
         raise SystemExit(1)
 
 
-def check(store: DurableStore) -> tuple[list[str], int]:
-    """What is wrong with a store, and how many clients it holds."""
-
-    def look() -> tuple[list[str], int]:
-        try:
-            return _check(store)
-        except StoreError as error:
-            return [str(error)], 0
-
-    return steadily(store, look)
+# --- repair ---
 
 
-def steadily(store: DurableStore, look: Callable[[], T]) -> T:
-    """What a look at a store gives; again, if a server has changed it under our eyes."""
-    for _ in range(5):
-        commit = store.refresh()
-        found: T | None = None
-        trouble: StoreError | None = None
-        try:
-            found = look()
-        except StoreError as error:
-            trouble = error
-        if store.snapshot or store.refresh() == commit:
-            if trouble is not None:
-                raise trouble
-            return found  # type: ignore[return-value]
-    raise StoreError(f"{store.where} changes faster than it can be read: stop the server first")
+def repair(store: Address, /, encrypt_with: Path | None = None) -> None:
+    """Mend a store: drop lost or damaged records, sum the total again, reset broken moments.
+
+    What else is there is taken as it is: where somebody may have changed it, restore a backup.
+
+    Args:
+        store: A folder, lmdb:FOLDER or redis://HOST:PORT; no server may be using it.
+        encrypt_with: The key file of an encrypted store.
+    """
+    with open_to_write(store, encrypt_with) as opened:
+        memory, state = ClientMemory.stored(opened)
+        done = mend(memory, state)
+        faults = opened.faults()
+        if memory is None:
+            opened.commit({}, state, lost=0, accept=True)
+        else:
+            state["server"]["memory"] = memory.state_dict()
+            memory.commit(state, lost=0, accept=True)
+        left, _ = check(opened, counted)
+        where = opened.where
+    print("\n".join([*done, *faults]) or f"{where} needed no repair")
+    if left:
+        raise ValueError(f"{where} is not sound yet: {'; '.join(left)}")
+    if done or faults:
+        print(f"{where} is sound now")
 
 
-def _check(store: DurableStore) -> tuple[list[str], int]:
-    memory, state = ClientMemory.stored(store)
-    faults = [] if np.isfinite(state["w"]).all() else ["the model holds NaN or infinity"]
-    if memory is None:
-        return faults, 0
-    total, clients, size = np.zeros_like(memory.total), 0, 0
-    kinds: Counter[int] = Counter()
-    for client, record in counted(memory.all(), len(store), "checking records"):
-        if isinstance(record, Damaged):
-            faults.append(f"client {client!r}: its record cannot be read, {record.why}")
-            continue
-        clients, size = clients + 1, size + record.weight
-        kinds[record.kind] += record.weight
-        memory.codec.accumulate(memory.layout, record.data, record.weight, total)
-        if record.round > memory.round:
-            faults.append(f"client {client!r}: seen in round {record.round} of {memory.round}")
-    known = memory.population
-    if clients != known.seen:
-        faults.append(f"{clients} clients can be read, {known.seen} should be there")
-    elif size != known.seen_size:
-        faults.append(f"the weights add up to {size}, not to {known.seen_size}")
-    elif kinds != Counter(memory.kind_weight):
-        faults.append("the weights of the kinds are not the sums of their clients'")
-    off = np.abs(total - memory.total).max(initial=0.0)
-    if not off <= TOLERANCE * max(np.abs(total).max(initial=0.0), 1e-30) + 1e-12:
-        faults.append(f"the total differs from the sum of what is stored by up to {off:.3g}")
-    return faults, clients
+# --- backup and rewind ---
+
+
+def backup(store: Address, folder: Address, /, encrypt_with: Path | None = None) -> None:
+    """Copy a store into a folder, also while a server is using it.
+
+    The copy is a store itself: `fedadavr memory convert FOLDER STORE` puts it back.
+
+    Args:
+        store: A folder, lmdb:FOLDER or redis://HOST:PORT.
+        folder: Where no store is yet.
+        encrypt_with: The key file of an encrypted store; the copy has the same key.
+    """
+    from fedadavr.memory.lmdb import LmdbStore
+
+    if "://" in folder:
+        raise ValueError(f"a backup goes into a folder, not to {public(folder)}")
+    target = Path(folder.removeprefix("lmdb:"))
+    with open_address(store, encrypt_with, read_only=True) as opened:
+        if isinstance(opened, LmdbStore):
+            opened.backup(target)
+        else:
+            steadily(opened, lambda: copy_all(opened, f"lmdb:{target}", None, encrypt_with))
+        where = opened.where
+    print(f"{target} holds what {where} does")
+
+
+def rewind(
+    store: Address, /, round: int, encrypt_with: Path | None = None, force: bool = False
+) -> None:
+    """Take a store back to a snapshot (`snapshot_every`); what came after it is gone.
+
+    Args:
+        store: A folder, lmdb:FOLDER or redis://HOST:PORT; no server may be using it.
+        round: The round to go back to; `memory inspect` lists those that can be.
+        encrypt_with: The key file of an encrypted store.
+        force: Also where records were lost since; the store must be repaired then.
+    """
+    with open_to_write(store, encrypt_with) as opened:
+        opened.rewind(round, force=force)
+        faults, clients = check(opened, counted)
+        where = opened.where
+    if faults:
+        raise ValueError(f"{where} is at round {round}, but not sound: {'; '.join(faults)}")
+    print(f"{where} is at round {round} again, with {clients} clients")
 
 
 # --- forget ---
@@ -297,7 +333,9 @@ def forget(
         clients: Their ids.
         encrypt_with: The key file of an encrypted store.
     """
-    with open_address(store, encrypt_with, read_only=False) as opened:
+    if not clients:
+        raise ValueError("say whom to forget: fedadavr memory forget STORE CLIENT ...")
+    with open_to_write(store, encrypt_with) as opened:
         memory, state = ClientMemory.stored(opened)
         if memory is None:
             raise ValueError(
@@ -348,30 +386,37 @@ def convert(
         encrypt_with: The key file of the source, if it is encrypted.
         encrypt_target_with: The key file of the target, if it shall be.
     """
-    if target == "ram":
-        raise ValueError("a store in RAM would be gone at once: name a folder or a Redis")
-    if "://" not in target and not target.startswith("lmdb:"):
+    if "://" not in target and not target.startswith("lmdb:") and target != "ram":
         target = f"lmdb:{target}"
     if codec is not None:
         find_codec(codec)
+    if find_address(source) == target:
+        raise ValueError(f"{public(target)} is the source and the target: name another target")
     with open_address(source, encrypt_with, read_only=False) as old:
-        memory, state = ClientMemory.stored(old)
-        new = open_store(target, encrypt_target_with)
-        assert isinstance(new, DurableStore)
-        try:
-            if new.state() is not None:
-                raise ValueError(f"{public(target)} holds a store already")
-            try:
-                if memory is None:
-                    new.commit({}, state)
-                else:
-                    copy(memory, state, new, codec or memory.codec.name)
-            except BaseException:
-                new.erase()  # it was empty before
-                raise
-        finally:
-            new.close()
+        copy_all(old, target, codec, encrypt_target_with)
     print(f"{public(target)} holds what {old.where} does")
+
+
+def copy_all(old: AnyStore, target: str, codec: str | None, key_file: Path | None) -> None:
+    """Copy a store into a new one, or leave none behind."""
+    if target == "ram":
+        raise ValueError("a store in RAM would be gone at once: name a folder or a Redis")
+    memory, state = ClientMemory.stored(old)
+    new = open_store(target, key_file)
+    assert isinstance(new, DurableStore)
+    try:
+        if new.state() is not None:
+            raise ValueError(f"{public(target)} holds a store already")
+        try:
+            if memory is None:
+                new.commit({}, state, rounds=old.rounds())
+            else:
+                copy(memory, state, new, codec or memory.codec.name)
+        except BaseException:
+            new.erase()  # it was empty before
+            raise
+    finally:
+        new.close()
 
 
 def copy(memory: ClientMemory, state: State, new: DurableStore, codec: str) -> None:
@@ -390,22 +435,19 @@ def copy(memory: ClientMemory, state: State, new: DurableStore, codec: str) -> N
         data = record.data if same else twin.codec.encode(layout, memory.codec.decode(
             layout, record.data))  # fmt: skip
         twin.codec.accumulate(layout, data, record.weight, twin.total)
-        batch[client] = Record(
-            record.weight,
-            record.round,
-            np.array(data),
-            codec,
-            record.layout,
-            record.owner,
-            record.kind,
-        )
+        batch[client] = replace(record, data=np.array(data), codec=codec)
         size += data.nbytes
         if size >= BATCH:
             new.commit(batch)
             batch, size = {}, 0
-    inner = state["server"]["memory"] | {"codec": codec}
+    inner = state["server"]["memory"] | {"codec": codec, "population": memory.population.counts()}
     inner["total"] = memory.total if same else twin.total
-    new.commit(batch, state | {"server": state["server"] | {"memory": inner}})
+    known = memory.population
+    new.commit(
+        batch, state | {"server": state["server"] | {"memory": inner}},
+        members={client: known.member(client) for client in (*known.waiting, *known.left)},
+        rounds=memory.store.rounds(),
+    )  # fmt: skip
 
 
 def counted(items: Iterable[T], total: int, what: str) -> Iterator[T]:

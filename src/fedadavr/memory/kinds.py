@@ -75,13 +75,12 @@ class Kinds:
         groups = -(-len(self.layout.blocks) // kernels.GROUP)
         return sign, turn, np.zeros((groups, clients, kernels.SKETCH), np.float32)
 
-    def assign(
-        self, w: Vector, replies: Sequence[Any], inverse: np.float32, sketch: Any
-    ) -> Assignment:
-        """The kind of each reply, in the order given. Changes nothing."""
+    def assign(self, w: Vector, replies: Sequence[Any], inverse: Any, sketch: Any) -> Assignment:
+        """The kind of each reply, in the order given; changes nothing. g_i = inverse(w - w_i)."""
         known = len(self)
         if self.exact:
-            updates = (_difference(w, x, inverse) for x in replies)
+            factors = np.broadcast_to(inverse, len(replies))
+            updates = (_difference(w, x, f) for x, f in zip(replies, factors, strict=True))
             old = self.vectors[:known]
             sketches = np.zeros((len(replies), 0), np.float32)
         else:
@@ -149,12 +148,20 @@ class Kinds:
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise unless the state fits; changes nothing."""
-        found = np.shape(state["vectors"])
-        if found[1:] != (self.layout.size,) or found[0] > self.most:
+        vectors, sketches, fed = state["vectors"], state["sketches"], state["fed"]
+        found = np.shape(vectors)
+        if len(found) != 2 or found[1] != self.layout.size or found[0] > self.most:
             raise ValueError(
-                f"the state has {found[0]} centers of {found[1]} numbers, this server has room for "
-                f"{self.most} of {self.layout.size}"
+                f"the state has centers of shape {found}, this server has room for {self.most} of "
+                f"{self.layout.size} numbers"
             )
+        if not isinstance(fed, list) or [type(round) for round in fed] != [int] * found[0]:
+            raise ValueError(f"the state has {found[0]} centers, and says when {fed!r} were fed")
+        if np.shape(sketches) != (0 if self.exact else found[0], kernels.SKETCH):
+            raise ValueError(f"the state's sketches have shape {np.shape(sketches)}")
+        for array in (vectors, sketches):
+            if np.asarray(array).dtype != np.float32:
+                raise ValueError(f"the state's centers are {np.asarray(array).dtype}, not float32")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state made by `state_dict`."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -17,13 +17,15 @@ from fedadavr.memory.codecs import NOTHING
 from fedadavr.memory.codecs import codec as find_codec
 from fedadavr.memory.population import Population, Undo
 from fedadavr.memory.ram import RamStore
-from fedadavr.memory.store import Damaged, Record, State, Store
+from fedadavr.memory.store import Damaged, Record, State, Store, StoreError
 from fedadavr.vector import Layout, Vector
 
 log = logging.getLogger(__name__)
 
 Weights = Literal["examples", "clients"]
 Floats = npt.NDArray[np.float64]
+
+DWARFS = 1e6  # times: of the total's sixteen digits, six may be lost
 
 
 @dataclass
@@ -87,13 +89,15 @@ class ClientMemory:
         self.population = Population(population)
         self.store: Store = RamStore() if store is None else store
         self.total: Floats = np.zeros(layout.size if self.codec.bits else 0)
-        self.kind_weight: dict[int, int] = {}  # the weights of the clients of each kind, from 1
+        self.kind_weight: dict[int, float] = {}  # the weights of the clients of each kind, from 1
+        self.reach = 0.0  # the largest that a record has put into the total since it was summed
         self.round = 0
         if prune_after is not None and (type(prune_after) is not int or prune_after < 1):
             raise ValueError(f"prune_after must be a whole number from 1 up, got {prune_after!r}")
         self.prune_after = prune_after
-        self._recent: deque[list[str]] = deque()  # who was seen in the last rounds, if we prune
+        self._seen_in: dict[int, set[str]] | None = None  # who was last seen when, if we prune
         self._staged: dict[str, Record | None] = {}
+        self._lost: int | None = None  # records that were lost since the last commit
         self.dropped: set[str] = set()  # clients whose records could not be read
         self.gone: set[str] = set()  # clients taken out since somebody last cleared this
         self.offsets = self.codec.offsets(layout)
@@ -148,6 +152,34 @@ class ClientMemory:
             self.codec.accumulate(self.layout, record.data, record.weight, total)
         return total
 
+    def settle(self, largest: float = 0.0) -> None:
+        """Sum the total again if what was taken out of it dwarfs what remains.
+
+        A float64 that has held something huge has lost the digits of everything else.
+
+        Parameters
+        ----------
+        largest : the largest magnitude, times its weight, among the records written last
+        """
+        self.reach = max(self.reach, largest)
+        if not len(self.total) or self.reach <= DWARFS * largest:
+            return
+        if not len(self):
+            self.reach = 0.0
+            return
+        remains = float(max(self.total.max(), -self.total.min()))
+        if self.reach > DWARFS * remains:
+            log.warning(
+                "the total of %d clients is summed again: it has held %.3g and holds %.3g",
+                len(self), self.reach, remains,
+            )  # fmt: skip
+            try:
+                self.total[...] = self.resum()
+            except StoreError as error:  # an outage: the next round tries again
+                log.warning("the total could not be summed again yet: %s", error)
+                return
+            self.reach = float(max(self.total.max(), -self.total.min()))
+
     def records(self) -> Iterator[tuple[str, Record]]:
         """All clients and their records; those that cannot be read are left out."""
         for client, record in self.all():
@@ -193,10 +225,13 @@ class ClientMemory:
                 return Damaged(f"it has {len(record.data)} bytes, need {self.offsets[-1]}")
         return record
 
-    def repair(self) -> None:
-        """Drop the records that cannot be read, and sum the rest again."""
-        total, seen, size, lost = np.zeros_like(self.total), 0, 0, []
-        kinds: dict[int, int] = {}
+    def repair(self) -> int:
+        """Drop the records that cannot be read, and sum the rest again; how many were lost.
+
+        Their clients are taken as never seen. Who is missing without a trace is only counted.
+        """
+        total, seen, size, lost = np.zeros_like(self.total), 0, 0.0, []
+        kinds: dict[int, float] = {}
         for client, record in self.all():
             if isinstance(record, Damaged):
                 log.error(
@@ -207,13 +242,21 @@ class ClientMemory:
             else:
                 self.codec.accumulate(self.layout, record.data, record.weight, total)
                 seen, size = seen + 1, size + record.weight
-                kinds[record.kind] = kinds.get(record.kind, 0) + record.weight
+                kinds[record.kind] = kinds.get(record.kind, 0.0) + record.weight
+        gone = self.population.seen - seen
+        if gone > len(lost):
+            log.error("%d records are missing without a trace: their clients count as never seen",
+                      gone - len(lost))  # fmt: skip
         self.total[...] = total
+        self.reach = float(np.abs(total).max(initial=0.0))
         self.kind_weight = kinds
-        self.population.recount(seen, size, len(lost))
+        self.population.recount(seen, size, max(0, gone))
         self._stage(dict.fromkeys(lost))
+        self._seen_in = None
+        self._lost = (self._lost or 0) + max(len(lost), gone)
         self.dropped.update(lost)
         self.gone.update(lost)
+        return max(len(lost), gone)
 
     # --- joining and leaving ---
 
@@ -222,21 +265,24 @@ class ClientMemory:
         if client not in self:
             self.population.join(client, examples)
 
+    def withdraw(self, client: str) -> None:
+        """Do not count a client any more that only was connected; one that was seen stays."""
+        self.population.withdraw(client)
+
     def forget(self, client: str) -> None:
         """Make a client never-seen: its update, size and name go, the population stays as large.
 
         The model keeps what it has learned from the client.
         """
         self.population.forget(client, self._take_out(client))
-        for clients in self._recent:
-            if client in clients:
-                clients.remove(client)
+        self.settle()
 
     def leave(self, client: str) -> None:
         """Forget a client, and do not count it in the population any more."""
         self.population.leave(client, self._take_out(client))
+        self.settle()
 
-    def _take_out(self, client: str) -> int | None:
+    def _take_out(self, client: str) -> float | None:
         """Take a client's record out of the total and the store; its weight, None if never seen."""
         record = self._find([client])[0]
         if record is None:
@@ -247,13 +293,16 @@ class ClientMemory:
     def _subtract(self, client: str, record: Record) -> None:
         self.codec.accumulate(self.layout, record.data, -record.weight, self.total)
         self._count_kind(record.kind, -record.weight)
+        self._note_seen(client, record.round, None)
         self.gone.add(client)
         self._stage({client: None})
         if self.population.seen == 1:  # it was the last
             self.total[:] = 0.0
 
-    def _count_kind(self, kind: int, weight: int) -> None:
-        self.kind_weight[kind] = self.kind_weight.get(kind, 0) + weight
+    def _count_kind(self, kind: int, weight: float) -> None:
+        self.kind_weight[kind] = self.kind_weight.get(kind, 0.0) + weight
+        if not self.kind_weight[kind]:
+            del self.kind_weight[kind]  # as if it had never been counted
 
     def _stage(self, records: Mapping[str, Record | None]) -> None:
         """Change records: at once in RAM, with the next commit in a durable store."""
@@ -262,23 +311,49 @@ class ClientMemory:
         else:
             self.store.commit(records)
 
-    def commit(self, state: State) -> None:
+    def commit(
+        self,
+        state: State,
+        *,
+        rounds: Mapping[int, Any] | None = None,
+        snapshot: int | None = None,
+        lost: int | None = None,
+        accept: bool = False,
+    ) -> None:
         """Write what has changed since the last commit, with the state that belongs to it.
 
         If it fails nothing is lost: the changes stay here, and it can be tried again.
         """
-        self.store.commit(self._staged, state)
-        self._staged = {}
+        known = self.population
+        inner = state["server"]["memory"] | {"population": known.counts()}
+        state = state | {"server": state["server"] | {"memory": inner}}
+        self.store.commit(
+            self._staged, state, members={client: known.member(client) for client in known.changed},
+            rounds=rounds, snapshot=snapshot, lost=lost if self._lost is None else self._lost,
+            accept=accept,
+        )  # fmt: skip
+        self._staged, self._lost = {}, None
+        known.changed.clear()
+
+    def adopt(self, records: Mapping[str, Record | None]) -> None:
+        """Take over records that belong to the state loaded before."""
+        self._stage(records)
 
     # --- one round ---
 
     def open(self, clients: Sequence[str]) -> Page:
-        """Read the records of a round's clients and find room for the new ones. Changes nothing."""
-        if not self._staged and len(self.store) != self.population.seen:
-            raise RuntimeError(
-                f"the state remembers {self.population.seen} clients, the store holds "
-                f"{len(self.store)}: load the records that belong to this state first"
-            )
+        """Read the records of a round's clients and find room for the new ones.
+
+        Changes nothing, unless records were lost: their clients are taken as never seen then.
+        """
+        if not self._staged and self._lost is None:
+            if not self.store.durable and len(self.store) != self.population.seen:
+                raise RuntimeError(
+                    f"the state remembers {self.population.seen} clients, the store holds "
+                    f"{len(self.store)}: load the records that belong to this state first"
+                )
+            if not self.store.intact() or len(self.store) != self.population.seen:
+                self.repair()
         due = [c for c in self._due(max(64, len(clients))) if c not in clients]
         found = self._find([*clients, *due])
         records = found[: len(clients)]
@@ -308,17 +383,27 @@ class ClientMemory:
         return page
 
     def _due(self, most: int) -> list[str]:
-        """Who was last seen so long ago that the coming round may prune them; some at a time."""
+        """Who was last seen so long ago that the coming round prunes them; some at a time."""
         if self.prune_after is None:
             return []
-        if not self._recent and len(self):  # the memory is older than the wish to prune it
-            rounds: list[list[str]] = [[] for _ in range(self.prune_after)]
+        if self._seen_in is None:
+            self._seen_in = {}
             for client, record in self.all(data=False):
                 if isinstance(record, Record):
-                    place = record.round - self.round + self.prune_after - 1
-                    rounds[min(max(0, place), self.prune_after - 1)].append(client)
-            self._recent.extend(sorted(clients) for clients in rounds)
-        return self._recent[0][:most] if len(self._recent) == self.prune_after else []
+                    self._note_seen(client, None, record.round)
+        old = sorted(r for r in self._seen_in if self.round + 1 - r >= self.prune_after)
+        return list(islice((c for r in old for c in sorted(self._seen_in[r])), most))
+
+    def _note_seen(self, client: str, before: int | None, now: int | None) -> None:
+        """A client was last seen in another round than before."""
+        if self._seen_in is None:
+            return
+        if before in self._seen_in:
+            self._seen_in[before].discard(client)
+            if not self._seen_in[before]:
+                del self._seen_in[before]
+        if now is not None:
+            self._seen_in.setdefault(now, set()).add(client)
 
     def admit(self, page: Page, sizes: Sequence[int], kinds: Sequence[int] | None = None) -> Floats:
         """Count a round's clients in the population; gives the weights of their new records.
@@ -356,8 +441,9 @@ class ClientMemory:
             page.buffers[k][: 4 * self._scales] = scales[k, : 4 * self._scales]
             old = page.records[k]
             owner = (old.owner if old else 0) or (owners[k] if owners else 0)
+            self._note_seen(client, old.round if old else None, self.round)
             records[client] = Record(
-                int(weights[k]), self.round, page.buffers[k], self.codec.name,
+                float(weights[k]), self.round, page.buffers[k], self.codec.name,
                 self.layout.digest, owner, page.kinds[k],
             )  # fmt: skip
         self._stage(records)
@@ -365,11 +451,6 @@ class ClientMemory:
         for client, record in page.expired.items():
             self._subtract(client, record)
             self.population.forget(client, record.weight)
-        if self.prune_after is not None:
-            self._recent.append(list(page.clients))
-            if len(self._recent) > self.prune_after:
-                rest = self._recent.popleft()[max(64, len(page.clients)) :]  # for the next round
-                self._recent[0] = rest + self._recent[0]
 
     # --- state ---
 
@@ -380,10 +461,10 @@ class ClientMemory:
             "weights": self.weights,
             "round": self.round,
             "total": self.total.copy() if copy else self.total,
-            "population": self.population.state_dict(),
-            "kinds": {str(kind): weight for kind, weight in self.kind_weight.items()},
+            "population": self.population.state_dict(copy=copy),
+            "kinds": {str(kind): weight for kind, weight in self.kind_weight.items() if weight},
             "prune_after": self.prune_after,
-            "recent": list(self._recent),
+            "reach": self.reach,
         }
 
     def check_state(self, state: Mapping[str, Any]) -> None:
@@ -395,22 +476,25 @@ class ClientMemory:
             raise ValueError(
                 f"the state's total has shape {np.shape(state['total'])}, need {self.total.shape}"
             )
+        if np.asarray(state["total"]).dtype != np.float64:
+            raise ValueError("the state's total is not float64")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state made by `state_dict`."""
         self.check_state(state)
         self.round = int(state["round"])
         self.total[...] = state["total"]
+        known = float(np.abs(self.total).max(initial=0.0))
+        self.reach = float(state.get("reach", known))  # states of 0.1 have none
         self.population.load_state_dict(state["population"])
-        self.kind_weight = {int(kind): weight for kind, weight in state["kinds"].items()}
-        # Without the last rounds of its own length of memory, `open` looks them up once.
-        self._recent = deque(state["recent"] if state["prune_after"] == self.prune_after else ())
-        self._staged = {}
+        self.kind_weight = {int(kind): float(x) for kind, x in state["kinds"].items()}
+        self._seen_in = None  # looked up when it is needed
+        self._staged, self._lost = {}, None
 
     @classmethod
     def stored(cls, store: Store) -> tuple[ClientMemory | None, State]:
         """The memory that a store holds, None if its algorithm has none, and the whole state."""
-        state = store.state()
+        state = stored_state(store)
         if state is None:
             raise ValueError(f"{getattr(store, 'where', 'the store')} holds no round yet")
         inner = state["server"]["memory"]
@@ -420,4 +504,27 @@ class ClientMemory:
         memory = cls(layout, inner["codec"], weights=inner["weights"], store=store,
                      prune_after=inner["prune_after"])  # fmt: skip
         memory.load_state_dict(inner)
+        memory.population.changed.clear()
         return memory, state
+
+
+def stored_state(store: Store) -> State | None:
+    """A store's state, with the names of the population that lie beside it."""
+    state = store.state()
+    if state is None:
+        return None
+    try:
+        inner = state["server"]["memory"]
+        if inner is not None and "waiting" not in inner["population"]:
+            members = store.members()
+            inner["population"] |= {
+                "waiting": {c: m.size for c, m in members.items() if not m.left},
+                "left": [c for c, m in members.items() if m.left],
+                "placed": [c for c, m in members.items() if m.placed],
+            }
+    except (KeyError, TypeError, AttributeError):
+        raise StoreError(
+            f"{getattr(store, 'where', 'the store')}: its state is not one of this program: "
+            "restore it from a backup"
+        ) from None
+    return state

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
-from fedadavr.memory.durable import DurableStore
+from fedadavr.memory.durable import DurableStore, OldFormat
+from fedadavr.memory.format1 import OldLmdbStore, OldRedisStore, OldStore
 from fedadavr.memory.ram import RamStore
-from fedadavr.memory.records import read_key
+from fedadavr.memory.seal import read_key
 
 
 def open_store(
@@ -17,12 +17,12 @@ def open_store(
     read_only: bool = False,
     must_exist: bool = False,
 ) -> DurableStore | RamStore:
-    """The store at an address, a new one unless it must exist; `key_file` encrypts its records."""
+    """The store at an address, a new one unless it must exist; `key_file` encrypts it."""
     key = None if key_file is None else read_key(Path(key_file))
     kind, _, rest = address.partition(":")
     if address == "ram":
         if key is not None:
-            raise ValueError("a memory in RAM is not encrypted: leave the key file away")
+            raise ValueError("a memory in RAM is not encrypted: omit the key file")
         return RamStore()
     if kind == "lmdb" and rest:
         from fedadavr.memory.lmdb import LmdbStore
@@ -37,16 +37,48 @@ def open_store(
             ) from None
         return RedisStore(address, key=key, read_only=read_only, must_exist=must_exist)
     raise ValueError(
-        f"no store has the address {address!r}: it must be ram, lmdb:FOLDER or redis://HOST:PORT"
+        f"no store has the address {public(address)!r}: it must be ram, lmdb:FOLDER or redis://HOST:PORT"
     )
 
 
+def open_old_store(address: str, key_file: Path | str | None = None) -> OldStore:
+    """A store of format 1, to look at or to convert."""
+    key = None if key_file is None else read_key(Path(key_file))
+    kind, _, rest = address.partition(":")
+    if kind == "lmdb":
+        return OldLmdbStore(Path(rest), key)
+    from fedadavr.memory.redis import RedisStore
+
+    return OldRedisStore(RedisStore.unread(address), key)
+
+
+def open_any_store(
+    address: str, key_file: Path | str | None = None, *, read_only: bool
+) -> DurableStore | OldStore:
+    """A durable store that is there, of any format; one of an old format is read only."""
+    if address == "ram":
+        raise ValueError("a store in RAM is gone with its process: name a folder or a Redis")
+    try:
+        store = open_store(address, key_file, read_only=read_only, must_exist=True)
+    except OldFormat:
+        return open_old_store(address, key_file)
+    assert isinstance(store, DurableStore)
+    return store
+
+
 def public(address: str) -> str:
-    """The address without its password."""
-    if "://" not in address:
+    """The address as it may be shown: without a user, a password, or options that may be one."""
+    if address.startswith("lmdb:"):
         return address
-    parts = urlsplit(address)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    kind, sep, rest = address.partition("://" if "://" in address else ":")
+    rest = rest.rpartition("@")[2]  # also where a password has a / or @ that is not quoted
+    place, _, query = rest.partition("?")
+    told = [part for part in query.split("&") if _is_harmless(part.partition("=")[0])]
+    return f"{kind}{sep}{place}{'?' if told else ''}{'&'.join(told)}"
+
+
+def _is_harmless(option: str) -> bool:
+    return option in ("name", "patience") or (option.startswith("ssl_") and "pass" not in option)
 
 
 def absolute(address: str) -> str:

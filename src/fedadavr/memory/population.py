@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from fedadavr.memory.store import Member
+from fedadavr.naming import shown
+
 log = logging.getLogger(__name__)
 
 Undo = Callable[[], object]
@@ -28,11 +31,13 @@ class Population:
 
     def __init__(self, population: int | Mapping[str, int] | None = None) -> None:
         self.seen = 0
-        self.seen_size = 0
+        self.seen_size = 0.0
         self.waiting: dict[str, int | None] = {}
         self.anonymous = 0
         self.left: set[str] = set()
+        self.placed: set[str] = set()  # waiting clients in the place of an anonymous one
         self.open = population is None  # grows without a warning
+        self.changed: set[str] = set()  # who began or ceased to wait or to be gone, for a commit
         if isinstance(population, Mapping):
             for client, size in population.items():
                 if not isinstance(client, str):
@@ -47,6 +52,7 @@ class Population:
             if population < 1:
                 raise ValueError(f"population must be at least 1, got {population}")
             self.anonymous = int(population)
+        self.changed.update(self.waiting)
         self._sized = sum(size is not None for size in self.waiting.values())
         self._waiting_size = sum(size or 0 for size in self.waiting.values())
 
@@ -75,10 +81,22 @@ class Population:
                 self._stop_waiting(client)
                 self._wait(client, size)
         else:
+            if self.anonymous and client not in self.left:
+                self.placed.add(client)
             self._place(client)
             self._wait(client, size)
 
-    def see(self, client: str, before: int | None, size: int) -> Undo:
+    def withdraw(self, client: str) -> None:
+        """Undo `join`: a client that only was there is not counted any more.
+
+        It changes nothing for one that was seen, or whose size is known, as of those given.
+        """
+        if client in self.waiting and self.waiting[client] is None:
+            anonymous = client in self.placed
+            self._stop_waiting(client)
+            self.anonymous += anonymous
+
+    def see(self, client: str, before: float | None, size: float) -> Undo:
         """A client's update is remembered now; `before` is its size so far, None if it is new.
 
         What it gives back takes that back, in case the round cannot be made.
@@ -95,24 +113,24 @@ class Population:
 
         return undo
 
-    def _grow(self, size: int, seen: int = 0) -> None:
+    def _grow(self, size: float, seen: int = 0) -> None:
         self.seen_size += size
         self.seen += seen
 
-    def recount(self, seen: int, size: int, lost: int) -> None:
+    def recount(self, seen: int, size: float, lost: int) -> None:
         """Records were counted again: the lost ones' clients are counted, but not known."""
         self.seen, self.seen_size = seen, size
         self.anonymous += lost
 
-    def forget(self, client: str, size: int | None) -> None:
+    def forget(self, client: str, size: float | None) -> None:
         """Name and size are gone, the count stays. `size` is None if the client was never seen."""
         if client in self.left:
-            self.left.remove(client)  # it had been taken out of the count before
+            self._return(client)  # it had been taken out of the count before
             return
         self._drop(client, size)
         self._add_anonymous()
 
-    def leave(self, client: str, size: int | None) -> None:
+    def leave(self, client: str, size: float | None) -> None:
         """The client is not counted any more, until it comes back. Twice is once."""
         if client in self.left:
             return
@@ -120,9 +138,17 @@ class Population:
             self.anonymous -= 1
         else:
             self._drop(client, size)
-        self.left.add(client)
+        self._depart(client)
 
-    def _drop(self, client: str, size: int | None) -> None:
+    def _depart(self, client: str) -> None:
+        self.left.add(client)
+        self.changed.add(client)
+
+    def _return(self, client: str) -> None:
+        self.left.remove(client)
+        self.changed.add(client)
+
+    def _drop(self, client: str, size: float | None) -> None:
         if size is not None:
             self.seen -= 1
             self.seen_size -= size
@@ -133,20 +159,29 @@ class Population:
 
     def _wait(self, client: str, size: int | None) -> None:
         self.waiting[client] = size
+        self.changed.add(client)
         self._sized += size is not None
         self._waiting_size += size or 0
 
     def _stop_waiting(self, client: str) -> Undo:
         size = self.waiting.pop(client)
+        self.changed.add(client)
+        placed = self.placed & {client}
+        self.placed -= placed
         self._sized -= size is not None
         self._waiting_size -= size or 0
-        return lambda: self._wait(client, size)
+
+        def undo() -> None:
+            self._wait(client, size)
+            self.placed |= placed
+
+        return undo
 
     def _place(self, client: str) -> Undo:
         """A place for a client that was not named so far."""
         if client in self.left:
-            self.left.remove(client)
-            return lambda: self.left.add(client)
+            self._return(client)
+            return lambda: self._depart(client)
         if self.anonymous:
             self.anonymous -= 1
             return self._add_anonymous
@@ -162,33 +197,49 @@ class Population:
     def _add_anonymous(self) -> None:
         self.anonymous += 1
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, *, copy: bool = True) -> dict[str, Any]:
         """The state, as plain numbers, lists and dictionaries."""
+        names: dict[str, Any] = {"waiting": self.waiting, "left": self.left, "placed": self.placed}
+        if copy:
+            names = {
+                "waiting": dict(self.waiting),
+                "left": sorted(self.left),
+                "placed": sorted(self.placed),
+            }
+        return self.counts() | names
+
+    def counts(self) -> dict[str, Any]:
+        """The state without the names, which a store keeps beside it."""
         return {
             "seen": self.seen,
             "seen_size": self.seen_size,
-            "waiting": dict(self.waiting),
             "anonymous": self.anonymous,
-            "left": sorted(self.left),
             "open": self.open,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state made by `state_dict`."""
         self.waiting, self._sized, self._waiting_size = {}, 0, 0
-        self.seen, self.seen_size = int(state["seen"]), int(state["seen_size"])
+        self.seen, self.seen_size = int(state["seen"]), float(state["seen_size"])
         self.anonymous, self.open = int(state["anonymous"]), bool(state["open"])
-        self.left = set(state["left"])
-        for client, size in state["waiting"].items():
+        self.left, self.placed = set(state.get("left", ())), set(state.get("placed", ()))
+        for client, size in state.get("waiting", {}).items():
             self._wait(client, size)
+        self.changed = {*self.waiting, *self.left}
+
+    def member(self, client: str) -> Member | None:
+        """What a store keeps of a client that has no record; None: nothing."""
+        if client in self.waiting:
+            return Member(self.waiting[client], placed=client in self.placed)
+        return Member(left=True) if client in self.left else None
 
 
-def check_examples(value: Any, where: str) -> int:
+def check_examples(value: Any, where: str = "") -> int:
     """The number of examples as an int, if it is a whole number above zero."""
+    where = where and f"{where}: "
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{where}: the number of examples must be a whole number, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{where}: the number of examples must be at least 1, got {value}")
-    if value >= 2**63:
-        raise ValueError(f"{where}: {value} examples are too many")
+        raise TypeError(f"{where}the number of examples must be a whole number, got {shown(value)}")
+    if not 1 <= value < 2**63:
+        what = "at least 1" if value < 1 else "less than 2^63"
+        raise ValueError(f"{where}the number of examples must be {what}, got {shown(int(value))}")
     return int(value)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from fedadavr.memory.store import Damaged, Record, State
+from fedadavr.memory.store import Damaged, Member, Record, State
 
 
 class RamStore:
     """A dictionary."""
 
     durable = False
+    snapshots: Sequence[int] = ()
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
@@ -23,8 +25,18 @@ class RamStore:
         """The records of these clients, None for one that has none."""
         return [self._records.get(client) for client in clients]
 
-    def commit(self, records: Mapping[str, Record | None], state: State | None = None) -> None:
-        """Write records, and remove those given as None. The state is the caller's to keep."""
+    def commit(
+        self,
+        records: Mapping[str, Record | None],
+        state: State | None = None,
+        *,
+        members: Mapping[str, Member | None] | None = None,
+        rounds: Mapping[int, Any] | None = None,
+        snapshot: int | None = None,
+        lost: int | None = None,
+        accept: bool = False,
+    ) -> None:
+        """Write records, and remove those given as None. All else is the caller's to keep."""
         for client, record in records.items():
             if record is None:
                 self._records.pop(client, None)
@@ -35,9 +47,21 @@ class RamStore:
         """Nothing outlives this process."""
         return None
 
+    def members(self) -> dict[str, Member]:
+        """Nothing outlives this process."""
+        return {}
+
+    def rounds(self) -> dict[int, Any]:
+        """Nothing outlives this process."""
+        return {}
+
     def items(self, data: bool = True) -> Iterator[tuple[str, Record | Damaged]]:
         """All records."""
         return iter(self._records.items())
+
+    def intact(self) -> bool:
+        """What is here is here."""
+        return True
 
     def __len__(self) -> int:
         return len(self._records)

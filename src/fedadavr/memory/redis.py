@@ -1,9 +1,9 @@
 """A store that outgrows one machine: Redis, or what speaks its language, single or cluster.
 
 No transaction spans the keys of a cluster, so a commit is made in an order in which every crash
-leaves a whole round: note what will be written (the intent), write records and arrays under the
+leaves a whole round: note what will be written (the intent), write entries and arrays under the
 new commit's number, flip the manifest to that number, remove what is older. A reader takes the
-newest record that is not after the manifest. Whoever opens the store finishes or undoes what the
+newest value that is not after the manifest. Whoever opens the store finishes or undoes what the
 intent says. Numbers carry a token of the server that writes, and the manifest says from which
 commit on each token holds: what a server writes that has lost the store is never read.
 """
@@ -11,6 +11,7 @@ commit on each token holds: what a server writes that has lost the store is neve
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import logging
 import math
@@ -20,7 +21,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -37,9 +38,9 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from fedadavr.memory.durable import Chunks, DurableStore, Manifest, dump, parse
+from fedadavr.memory.durable import Changes, Chunks, DurableStore, Manifest, Undo
 from fedadavr.memory.opening import public
-from fedadavr.memory.store import StoreError
+from fedadavr.memory.store import StoreError, StoreLost
 
 LEASE = 30.0  # seconds after which a server that is not heard of has lost the store
 BATCH = 1 << 25  # bytes sent before an answer is waited for
@@ -59,6 +60,10 @@ redis.call('SET', KEYS[1], ARGV[2])
 return 1
 """
 LOST = "{} was written by another server: this one has lost it, and stops"
+EMPTY = (
+    "{} has lost its state, as a Redis does that was started again without its data: restore the "
+    "data, then start this server again"
+)
 # Take or keep the lease.
 HOLD = """
 local now = redis.call('GET', KEYS[1])
@@ -71,7 +76,8 @@ RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Version = tuple[int, str]  # a commit's number, and the token of the server that made it
+Place = Sequence[str]  # a table, and a key
+Version = tuple[int, str, bool]  # a commit's number, its server's token, whether it removed
 
 
 class RedisStore(DurableStore):
@@ -82,10 +88,12 @@ class RedisStore(DurableStore):
     url : redis://[user:password@]host:port[/db][?name=NAME&patience=SECONDS]. `name` begins all
         keys, so that several servers can share a Redis; a command that fails because the
         connection does is tried again for `patience` seconds, with growing pauses
-    key : 32 bytes, to encrypt the records with
+    key : 32 bytes, to encrypt the store with
     read_only : look at a store, also at one that a server is using
     must_exist : do not make a new one
     """
+
+    _redis: Any
 
     def __init__(
         self,
@@ -95,6 +103,43 @@ class RedisStore(DurableStore):
         read_only: bool = False,
         must_exist: bool = False,
     ) -> None:
+        self._prepare(url, key, read_only)
+        self._warn_of_plain_text()
+        try:
+            self._redis = self._try(self._connect)
+            if (read_only or must_exist) and self._read_manifest() is None:
+                raise ValueError(f"there is no store at {public(url)} with the name {self._name}")
+            if not read_only:
+                self._take_lease()
+                self._check_eviction()
+            if not self._adopt(self._read_manifest()):
+                self._flip(dict(self._manifest, eras=[]))
+            elif not read_only:
+                self._fence()
+                self._recover()
+        except BaseException:
+            self.close()
+            raise
+
+    def _fence(self) -> None:
+        """Change the manifest, so that a flip that a killed server has sent cannot come late."""
+        for _ in range(5):
+            try:
+                self._flip(dict(self._manifest, server=self._token))
+                return
+            except StoreLost:  # it did come, just now
+                self._adopt(self._read_manifest())
+        raise StoreError(f"{self.where} is being written by another server: stop it first")
+
+    @classmethod
+    def unread(cls, url: str) -> RedisStore:
+        """A connection to whatever is there, for a reader of an older format."""
+        store = cls.__new__(cls)
+        store._prepare(url, None, read_only=True)
+        store._redis = store._try(store._connect)
+        return store
+
+    def _prepare(self, url: str, key: bytes | None, read_only: bool) -> None:
         super().__init__(key)
         self._url, self._name, self._patience = _parse_url(url)
         self.where = f"the store {public(url)}"
@@ -105,22 +150,7 @@ class RedisStore(DurableStore):
         self._leftover: dict[str, Any] | None = None  # the intent of a commit not cleaned up after
         self._stop = threading.Event()
         self._renewal: threading.Thread | None = None
-        self._redis: Any = None
-        try:
-            self._redis = self._try(self._connect)
-            if (read_only or must_exist) and self._read_manifest() is None:
-                raise ValueError(f"there is no store at {public(url)} with the name {self._name}")
-            if not read_only:
-                self._take_lease()
-                self._check_eviction()
-            if self._adopt(self._read_manifest()):
-                if not read_only:
-                    self._recover()
-            else:
-                self._flip(dict(self._manifest, clients=0, eras=[]))
-        except BaseException:
-            self.close()
-            raise
+        self._redis = None
 
     def _connect(self) -> Any:
         options: dict[str, Any] = {"socket_timeout": 30, "socket_connect_timeout": 5}
@@ -134,6 +164,15 @@ class RedisStore(DurableStore):
         single.close()
         parts = urlsplit(self._url)  # a cluster has one database, and no number for it
         return RedisCluster.from_url(urlunsplit(parts._replace(path="")), **options)
+
+    def _warn_of_plain_text(self) -> None:
+        """What is sent to another machine without TLS can be read and changed on the way."""
+        parts = urlsplit(self._url)
+        if parts.scheme == "redis" and not _is_here(parts.hostname or ""):
+            log.warning(
+                "%s: models, updates and the password travel to another machine unencrypted: use "
+                "rediss:// (TLS)", self.where,
+            )  # fmt: skip
 
     def _check_eviction(self) -> None:
         """A Redis that drops keys when its memory is full would drop clients."""
@@ -202,78 +241,129 @@ class RedisStore(DurableStore):
 
     # --- reading ---
 
-    def _versions(self, clients: Sequence[str]) -> list[list[Version]]:
-        """Which commits each client has a record of, the newest first."""
-        keys = [self._key("client", client) for client in clients]
-        fields = self._pipe([("HKEYS", key) for key in keys])
-        return [sorted((_version(f) for f in found if f[:1] == b"h"), reverse=True)
-                for found in fields]  # fmt: skip
+    def _versions(self, places: Sequence[Place]) -> list[list[Version]]:
+        """Which commits each entry has a value of, the newest first."""
+        fields = self._pipe([("HKEYS", self._key(*place)) for place in places])
+        return [sorted(map(_version, found), reverse=True) for found in fields]
 
     def _holds(self, version: Version) -> bool:
         """Whether a version is one that the manifest stands for."""
-        commit, token = version
+        commit, token, _ = version
         eras = [era for era in self._manifest["eras"] if era[0] <= commit]
         return commit <= self._manifest["commit"] and bool(eras) and eras[-1][1] == token
 
-    def _read_manifest(self) -> Manifest | None:
+    def _read_manifest(self) -> Any | None:
         raw = self._try(lambda: self._redis.get(self._key("manifest")))
         self._flipped: bytes = raw or b""
-        return None if raw is None else parse(raw, self.where)
+        return raw
 
-    def _read(self, clients: Sequence[str]) -> list[tuple[Any, Any] | None]:
-        return self._fetch(clients, data=True)
+    def _read(self, clients: Sequence[str]) -> list[tuple[Any | None, Any | None]]:
+        if not self._try(lambda: self._redis.exists(self._key("manifest"))):
+            raise StoreLost(EMPTY.format(self.where))
+        return self._records(clients)
 
-    def _fetch(self, clients: Sequence[str], data: bool) -> list[Any]:
-        newest = [next(filter(self._holds, versions), None) for versions in self._versions(clients)]
+    def _records(self, clients: Sequence[str]) -> list[tuple[Any | None, Any | None]]:
+        places = [(table, client) for client in clients for table in ("clients", "updates")]
+        found = self._fetch(places)
+        return list(zip(found[::2], found[1::2], strict=True))
+
+    def _values(self, table: str, keys: Sequence[str]) -> list[Any | None]:
+        return self._fetch([(table, key) for key in keys])
+
+    def _fetch(self, places: Sequence[Place]) -> list[Any | None]:
+        """The entries, None for one that is not there or was removed."""
+        newest = [next(filter(self._holds, versions), None) for versions in self._versions(places)]
+        wanted = [v is not None and not v[2] for v in newest]
         commands = [
-            ("HMGET", self._key("client", client), *_fields(v)[: 2 if data else 1])
-            for client, v in zip(clients, newest, strict=True)
-            if v is not None
+            ("HGET", self._key(*place), _field(v))
+            for place, v, there in zip(places, newest, wanted, strict=True)
+            if v is not None and there
         ]
         replies = iter(self._pipe(commands))
-        found: list[Any] = []
-        for v in newest:
-            header, payload = (*next(replies), None)[:2] if v is not None else (b"", None)
-            found.append((header, payload) if header else None)  # an empty header: removed
-        return found
+        return [next(replies) if there else None for there in wanted]
 
     def _scan(self, data: bool) -> Iterator[tuple[str, Any, Any | None]]:
-        start = len(self._key("client", ""))
-        keys = (key[start:].decode() for key in self._keys(self._key("client", "*")))
-        while clients := list(islice(keys, 16 if data else 1000)):
-            for client, found in zip(clients, self._fetch(clients, data), strict=True):
-                if found is not None:
-                    yield client, *found
+        clients = self._names("clients")
+        while some := list(islice(clients, 16 if data else 1000)):
+            if data:
+                found = self._records(some)
+            else:
+                found = [(header, None) for header in self._values("clients", some)]
+            for client, (header, payload) in zip(some, found, strict=True):
+                if header is not None or payload is not None:
+                    yield client, header, payload
+        if data:
+            yield from self._orphans()
+
+    def _orphans(self) -> Iterator[tuple[str, Any, Any | None]]:
+        """Updates whose headers are gone."""
+        clients = self._names("updates")
+        while some := list(islice(clients, 1000)):
+            headers = self._values("clients", some)
+            for client in [c for c, header in zip(some, headers, strict=True) if header is None]:
+                (payload,) = self._values("updates", [client])
+                if payload is not None:
+                    yield client, None, payload
+
+    def _entries(self, table: str) -> Iterator[tuple[str, Any]]:
+        keys = self._names(table)
+        while some := list(islice(keys, 1000)):
+            for key, value in zip(some, self._values(table, some), strict=True):
+                if value is not None:
+                    yield key, value
+
+    def _names(self, table: str) -> Iterator[str]:
+        """The keys of a table's entries, also of those that were just removed."""
+        start = len(self._key(table, ""))
+        for key in self._keys(self._key(table, "*")):
+            yield key[start:].decode(errors="surrogateescape")
 
     def _keys(self, pattern: str) -> Iterator[bytes]:
-        """All keys like this, each once: Redis may give one twice, and a connection may fail."""
+        """All keys like this, each once: Redis may give one twice, and a connection may fail.
+
+        A cursor means nothing to a server that was started again, so it begins anew then.
+        """
         clustered = isinstance(self._redis, RedisCluster)
-        seen: set[int] = set()
+        seen: set[bytes] = set()
         for node in self._redis.get_primaries() if clustered else [None]:
             where = {"target_nodes": node} if clustered else {}
-            cursor: Any = 0
+            born = self._born(where)
             while True:
-                cursor, keys = self._try(
-                    lambda cursor=cursor, where=where: self._redis.scan(  # type: ignore[misc]
-                        cursor, match=pattern, count=1000, **where
-                    )
-                )
-                for key in keys:
-                    if hash(key) not in seen:
-                        seen.add(hash(key))
+                for key in self._scan_once(pattern, where):
+                    if key not in seen:
+                        seen.add(key)
                         yield key
-                if isinstance(cursor, dict):  # a cluster tells it by the node
-                    cursor = next(iter(cursor.values()))
-                if not cursor:
+                before, born = born, self._born(where)
+                if born == before:
                     break
 
-    def _chunks(self, names: list[str]) -> dict[str, Any]:
-        keys = [self._key("array", self._manifest["arrays_at"], name) for name in names]
-        values = [value for key in keys for value in self._send([("GET", key)])]
-        return {n: value for n, value in zip(names, values, strict=True) if value is not None}
+    def _born(self, where: dict[str, Any]) -> str:
+        """What tells a server from the one that it was before it was started again."""
+        about = self._try(lambda: self._redis.info("server", **where))
+        return str(about["run_id"])
 
-    def __len__(self) -> int:
-        return int(self._manifest["clients"])
+    def _scan_once(self, pattern: str, where: dict[str, Any]) -> Iterator[bytes]:
+        cursor: Any = 0
+        while True:
+            cursor, keys = self._try(
+                lambda cursor=cursor: self._redis.scan(  # type: ignore[misc]
+                    cursor, match=pattern, count=1000, **where
+                )
+            )
+            yield from keys
+            if isinstance(cursor, dict):  # a cluster tells it by the node
+                cursor = next(iter(cursor.values()))
+            if not cursor:
+                return
+
+    def _chunks(self, names: list[str]) -> dict[str, Any]:
+        place = self._manifest["arrays_at"]
+        return self._strings({name: self._key("array", place, name) for name in names})
+
+    def _strings(self, keys: dict[str, str]) -> Chunks:
+        """Values that lie under keys of their own, one by one since they are large."""
+        found = {name: self._send([("GET", key)])[0] for name, key in keys.items()}
+        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def nbytes(self) -> int:
@@ -289,36 +379,39 @@ class RedisStore(DurableStore):
     # --- writing ---
 
     def _write(
-        self,
-        records: dict[str, tuple[bytes, Any] | None],
-        chunks: Chunks | None,
-        manifest: Manifest,
+        self, changes: Changes, chunks: Chunks | None, manifest: Manifest, undo: Undo
     ) -> None:
-        clients, version = list(records), (manifest["commit"], self._token)
-        before = [bool(found) for found in self._fetch(clients, data=False)]
-        after = [packed is not None for packed in records.values()]
-        manifest["clients"] = len(self) + sum(after) - sum(before)
+        places = [(table, key) for table, changed in changes.items() for key in changed]
+        values = [value for changed in changes.values() for value in changed.values()]
+        version = (manifest["commit"], self._token)
         if not manifest["eras"] or manifest["eras"][-1][1] != self._token:
             manifest["eras"] = [*manifest["eras"], list(version)]
-        header, payload = _fields(version)
-        place = header[1:]
+        at = f"{version[0]}.{version[1]}"
         stale = [] if chunks is None else self._arrays_of(self._manifest)
         if chunks is not None:
-            manifest["arrays_at"] = place
-        arrays = {self._key("array", place, name): data for name, data in (chunks or {}).items()}
+            manifest["arrays_at"] = at
+        arrays = {self._key("array", at, name): data for name, data in (chunks or {}).items()}
+        kept = {self._key("snapshot", str(undo.snapshot), n): d for n, d in undo.kept.items()}
+        stale += [self._key("undo", str(snapshot)) for snapshot in undo.emptied]
+        for snapshot in undo.dropped:
+            names = [*self._manifest["snapshots"].get(str(snapshot), ()), "manifest"]
+            stale += [self._key("snapshot", str(snapshot), name) for name in names]
         intent = {
-            "version": version, "clients": clients, "fresh": list(arrays), "stale": stale,
-            "gone": [client for client, packed in records.items() if packed is None],
+            "version": version, "places": places, "fresh": [*arrays, *kept], "stale": stale,
+            "gone": [p for p, value in zip(places, values, strict=True) if value is None],
         }  # fmt: skip
         self._attempt = b""  # from here on, and until it is flipped, it is in doubt
         self._try(lambda: self._redis.set(self._key("intent"), json.dumps(intent)))
         commands: list[tuple[Any, ...]] = [
-            ("HSET", self._key("client", client), header, packed[0], payload, bytes(packed[1]))
-            if packed is not None
-            else ("HSET", self._key("client", client), header, b"", payload, b"")
-            for client, packed in records.items()
+            ("HSETNX", self._key("undo", str(undo.newest)), name, value)
+            for name, value in undo.entries.items()
         ]
-        commands += [("SET", key, bytes(data)) for key, data in arrays.items()]
+        commands += [
+            ("HSET", self._key(*place), _field((*version, value is None)),
+             b"" if value is None else bytes(value))
+            for place, value in zip(places, values, strict=True)
+        ]  # fmt: skip
+        commands += [("SET", key, bytes(data)) for key, data in {**arrays, **kept}.items()]
         self._pipe(commands)
         self._flip(manifest)
         self._attempt, self._leftover = None, intent
@@ -330,9 +423,9 @@ class RedisStore(DurableStore):
         if self._attempt is not None:
             raw = self._try(lambda: self._redis.get(self._key("manifest")))
             if raw == self._attempt:  # it was made, only the answer was lost
-                self._flipped, self._manifest = raw, parse(raw, self.where)
+                self._flipped, self._manifest = raw, self._parse(raw)
             elif raw != self._flipped:
-                raise StoreError(LOST.format(self.where))
+                raise StoreLost((LOST if raw else EMPTY).format(self.where))
             self._recover()
             # What a failed attempt has written, or will yet, is under a token that never holds.
             self._attempt, self._token = None, os.urandom(4).hex()
@@ -344,11 +437,12 @@ class RedisStore(DurableStore):
             self._leftover = None
 
     def _flip(self, manifest: Manifest) -> None:
-        raw = dump(manifest)
+        raw = self._dump(manifest)
         self._attempt = raw
         args = (self._key("manifest"), self._flipped, raw)
         if not self._try(lambda: self._redis.eval(FLIP, 1, *args)):
-            raise StoreError(LOST.format(self.where))
+            there = self._try(lambda: self._redis.exists(self._key("manifest")))
+            raise StoreLost((LOST if there else EMPTY).format(self.where))
         self._flipped, self._manifest, self._attempt = raw, manifest, None
 
     def _recover(self) -> None:
@@ -356,29 +450,34 @@ class RedisStore(DurableStore):
         raw = self._try(lambda: self._redis.get(self._key("intent")))
         if raw is None:
             return
-        intent = json.loads(raw)
-        if self._holds(tuple(intent["version"])):
+        try:
+            intent = json.loads(raw)
+            made = self._holds((*intent["version"], False))
+        except (ValueError, KeyError, TypeError):
+            raise StoreError(
+                f"{self.where}: the note of the last commit is damaged: restore a backup"
+            ) from None
+        if made:
             self._clean(intent)
             return
-        fields = _fields(intent["version"])
-        self._pipe([("HDEL", self._key("client", c), *fields) for c in intent["clients"]])
+        fields = [_field((*intent["version"], gone)) for gone in (False, True)]
+        self._pipe([("HDEL", self._key(*place), *fields) for place in intent["places"]])
         self._pipe([("DEL", key) for key in intent["fresh"]])
 
     def _clean(self, intent: dict[str, Any]) -> None:
         """Remove what the commit has replaced."""
-        clients, version = intent["clients"], tuple(intent["version"])
-        gone = set(intent["gone"])
+        places, made = intent["places"], tuple(intent["version"])
+        gone = {tuple(place) for place in intent["gone"]}
         commands: list[tuple[Any, ...]] = []
-        for client, versions in zip(clients, self._versions(clients), strict=True):
+        for place, versions in zip(places, self._versions(places), strict=True):
             # Never what is newer: another server may hold the store by now.
             fields = [
-                field
+                _field(v)
                 for v in versions
-                if v[0] <= version[0] and (v != version or client in gone)
-                for field in _fields(v)
+                if v[0] <= made[0] and (v[:2] != made or tuple(place) in gone)
             ]
             if fields:
-                commands.append(("HDEL", self._key("client", client), *fields))
+                commands.append(("HDEL", self._key(*place), *fields))
         self._pipe([*commands, *(("DEL", key) for key in intent["stale"])])
 
     def _arrays_of(self, manifest: Manifest) -> list[str]:
@@ -409,6 +508,23 @@ class RedisStore(DurableStore):
 
         return self._try(attempt)
 
+    # --- snapshots ---
+
+    def _not_undone(self, snapshot: int, names: list[str]) -> list[str]:
+        key = self._key("undo", str(snapshot))
+        there = self._pipe([("HEXISTS", key, name) for name in names])
+        return [name for name, kept in zip(names, there, strict=True) if not kept]
+
+    def _read_undo(self, snapshot: int) -> Iterator[Any]:
+        key = self._key("undo", str(snapshot))
+        for name in self._send([("HKEYS", key)])[0]:
+            yield self._send([("HGET", key, name)])[0]
+
+    def _read_kept(self, snapshot: int, names: Iterable[str]) -> Chunks:
+        return self._strings({name: self._key("snapshot", str(snapshot), name) for name in names})
+
+    # --- the whole ---
+
     def erase(self) -> None:
         """Remove the store, with all of its records."""
         self._try(lambda: self._redis.delete(self._key("manifest")))
@@ -434,6 +550,13 @@ class RedisStore(DurableStore):
 
 def _parse_url(url: str) -> tuple[str, str, float]:
     parts = urlsplit(url)
+    try:
+        parts.port  # noqa: B018, it is read to be checked
+    except ValueError:  # whose own message may show a piece of the password
+        raise ValueError(
+            f"{public(url)}: there is no port in it that is a number; what is special in a user or "
+            "password must be quoted: / as %2F, @ as %40"
+        ) from None
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for option in options:
         if option not in ("name", "patience") and not option.startswith("ssl_"):
@@ -455,12 +578,23 @@ def _parse_url(url: str) -> tuple[str, str, float]:
 
 def _version(field: bytes) -> Version:
     commit, _, token = field[1:].decode().partition(".")
-    return int(commit), token
+    return int(commit), token, field[:1] == b"x"
 
 
-def _fields(version: Sequence[Any]) -> list[str]:
-    """Under which names a version's header and payload stand in a client's hash."""
-    return [f"{kind}{version[0]}.{version[1]}" for kind in "hd"]
+def _field(version: Sequence[Any]) -> str:
+    """Under which name a version's value stands in an entry's hash; x: the entry was removed."""
+    commit, token, gone = version
+    return f"{'x' if gone else 'v'}{commit}.{token}"
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host's name or address is of this machine's loopback."""
+    if host in ("", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _machine() -> str:

@@ -1,4 +1,4 @@
-"""A client's record, and what a store of records must do."""
+"""What a store keeps of a client, and what a store must do."""
 
 from __future__ import annotations
 
@@ -16,13 +16,22 @@ State = dict[str, Any]
 class Record:
     """What is kept of one client: its last update, encoded, and what is needed to read it."""
 
-    weight: int  # in the total
+    weight: float  # in the total
     round: int  # when it was last seen
     data: npt.NDArray[np.uint8]
     codec: str
     layout: str  # the layout's digest
     owner: int = 0  # the node that the client's id is bound to; 0: none
     kind: int = 0  # the kind of client that it was last, from 1; 0: none
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A client without a record: it waits for its first round, or it has left."""
+
+    size: int | None = None  # its number of examples, if it is known
+    left: bool = False
+    placed: bool = False  # it took the place of a client that was only counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,14 @@ class Damaged:
 
 
 class StoreError(OSError):
-    """The store could not be read or written; what was committed before is as it was."""
+    """The store could not be read or written; what was committed before is as it was.
+
+    It may be a passing fault: whatever failed can be tried again.
+    """
+
+
+class StoreLost(StoreError):
+    """The store is not this server's any more, or has lost its state: trying again is no use."""
 
 
 class Store(Protocol):
@@ -53,16 +69,53 @@ class Store(Protocol):
         """
         ...
 
-    def commit(self, records: Mapping[str, Record | None], state: State | None = None) -> None:
-        """Write records, remove those given as None, and replace the state: all or nothing."""
+    def commit(
+        self,
+        records: Mapping[str, Record | None],
+        state: State | None = None,
+        *,
+        members: Mapping[str, Member | None] | None = None,
+        rounds: Mapping[int, Any] | None = None,
+        snapshot: int | None = None,
+        lost: int | None = None,
+        accept: bool = False,
+    ) -> None:
+        """Write all of this, or nothing.
+
+        Parameters
+        ----------
+        records, members : what changed; None removes
+        state : replaces the state
+        rounds : what to note of rounds, beside what is noted of others
+        snapshot : the round that this is the end of, if it shall be possible to come back to it
+        lost : so many records were lost: count what is there instead of moving the counts
+        accept : somebody has looked at what is there, and takes it as it is
+        """
         ...
 
     def state(self) -> State | None:
         """The state of the last commit; None if there was none."""
         ...
 
+    def members(self) -> dict[str, Member]:
+        """The clients without a record that are known by name."""
+        ...
+
+    def rounds(self) -> dict[int, Any]:
+        """What was noted of each round."""
+        ...
+
     def items(self, data: bool = True) -> Iterator[tuple[str, Record | Damaged]]:
         """All records, one by one; without `data` their bytes are left out and not checked."""
+        ...
+
+    @property
+    def snapshots(self) -> Sequence[int]:
+        """The rounds that can be gone back to."""
+        ...
+
+    def intact(self) -> bool:
+        """Whether as many records are there as there should be, where that is quick to tell."""
         ...
 
     def __len__(self) -> int: ...

@@ -15,7 +15,7 @@ from rich.table import Table
 from fedadavr.experiments.experiment import Experiment, flag, setting_of
 from fedadavr.experiments.records import RECORDS, Record, read_lines
 from fedadavr.experiments.run import Machine
-from fedadavr.experiments.sweep import BACKENDS, sweep
+from fedadavr.experiments.sweep import BACKENDS, check_store, sweep
 from fedadavr.experiments.sweep_command import finish
 from fedadavr.naming import find, unknown
 from fedadavr.paper.presets import PRESETS, RATE, SEEDS, TUNING_SEED, Preset
@@ -72,6 +72,8 @@ def run_preset(
     out: Path = RESULTS,
     on: str = "processes",
     checkpoint_every: int = 50,
+    store: str | None = None,
+    commit_every: int | None = None,
     json: bool = False,
 ) -> None:
     """Run a table or figure of the paper; what is recorded already is not run again.
@@ -85,6 +87,8 @@ def run_preset(
         out: Where records go, in a folder of the preset's name.
         on: processes, or ray for a cluster.
         checkpoint_every: A run that is cut short goes on from the last such round.
+        store: lmdb gives each run a store of its own, ram none (default: as the preset needs).
+        commit_every: With a store, a run that is cut short goes on from the last such round.
         json: End with one line of JSON on stdout.
     """
     preset = find("preset", name, PRESETS)
@@ -96,7 +100,12 @@ def run_preset(
         raise ValueError(
             f"--seeds: rates are chosen on seed {TUNING_SEED}, so it cannot be reported"
         )
-    machine = Machine(workers=workers, checkpoint_every=checkpoint_every)
+    store = preset.store if store is None else store
+    if commit_every is None and store == preset.store:
+        commit_every = preset.commit_every
+    check_store(store, commit_every)
+    machine = Machine(workers, checkpoint_every=checkpoint_every, store=store,
+                      commit_every=commit_every)  # fmt: skip
     machine.check()
     wanted = filters(only)
     place = out / name

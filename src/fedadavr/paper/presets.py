@@ -74,11 +74,20 @@ class Preset:
 
     beginning: bool = False
     """Whether it is only a beginning, which nothing follows from."""
+    ours: bool = False
+    """Whether it is an experiment of our own, of which the paper says nothing."""
+    seconds: tuple[float, float] | None = None
+    """As in `SECONDS`, where it differs."""
+    store: str | None = None
+    """lmdb: a run's memory and checkpoints would not fit into RAM, so it has a store of its own."""
+    commit_every: int | None = None
+    """With a store: commit every so many rounds."""
 
     @property
     def told(self) -> str:
         """What one should get, as a sentence."""
-        return f"{self.expect}." if self.beginning else f"By the paper: {self.expect}."
+        own = self.beginning or self.ours
+        return f"{self.expect}." if own else f"By the paper: {self.expect}."
 
     def base(self, partition: str) -> Experiment:
         """The paper's protocol; evaluated in the averaging window and every fifth round."""
@@ -179,7 +188,7 @@ class Preset:
 
     def minutes(self, seeds: int, workers: int, client_lrs: int = 1) -> float:
         """How long it takes here, all of it, about."""
-        train, evaluate = SECONDS[self.dataset]
+        train, evaluate = self.seconds or SECONDS[self.dataset]
         total = 0.0
         for partition in self.partitions:
             base = self.base(partition)
@@ -285,6 +294,76 @@ def beginning_rows(dataset: str, partition: str) -> list[Row]:
     return rows
 
 
+def column_rows(dataset: str, partition: str) -> list[Row]:
+    """One column of an optimizer table, with three optimizers at the paper's best rates."""
+    table = {row: cells[partition] for row, cells in numbers.accuracy(dataset).items()}
+    rows = [Row.of(name, algorithm=name) for name in ("fedavg", "fedyogi")]
+    server_lr = numbers.best(dataset, partition, "fedvarp")[0].server_lr
+    rows.append(Row.of("fedvarp", algorithm="fedvarp", server_lr=server_lr))
+    for optimizer in ("adam", "yogi", "lamb"):
+        mine = [row for row in table if row[:2] == ("fedadavr", optimizer)]
+        server_lr = max(mine, key=table.__getitem__).server_lr
+        rows.append(Row.of(f"fedadavr {optimizer} {server_lr:g}", algorithm="fedadavr",
+                           optimizer=optimizer, server_lr=server_lr))  # fmt: skip
+    (name, own, server_lr), _ = numbers.best(dataset, partition, "fedadavr-quant")
+    rows.append(Row.of(f"{name} {own} {server_lr:g} int4", algorithm=name, optimizer=own,
+                       server_lr=server_lr, codec="int4"))  # fmt: skip
+    rows.append(Row.of("fedadavr-plus", algorithm="fedadavr-plus", server_lr=0.005))
+    return rows
+
+
+FMNIST_BEST: dict[str, dict[str, tuple[str | None, float]]] = {
+    "iid": {"fedvarp": (None, 1.0), "fedadavr": ("adabelief", 0.005),
+            "fedadavr-quant": ("adam", 0.005)},
+    "iid-noniid": {"fedvarp": (None, 1.0), "fedadavr": ("yogi", 0.005),
+                   "fedadavr-quant": ("adabelief", 0.005)},
+    "dirichlet": {"fedvarp": (None, 1.0), "fedadavr": ("adabelief", 0.005),
+                  "fedadavr-quant": ("adabelief", 0.01)},
+    "lq-1": {"fedvarp": (None, 0.1), "fedadavr": ("yogi", 0.005),
+             "fedadavr-quant": ("adagrad", 0.01)},
+    "lq-2": {"fedvarp": (None, 1.0), "fedadavr": ("yogi", 0.01),
+             "fedadavr-quant": ("yogi", 0.005)},
+    "lq-3": {"fedvarp": (None, 1.0), "fedadavr": ("yogi", 0.005),
+             "fedadavr-quant": ("adam", 0.005)},
+}  # fmt: skip
+"""The best rows of our own Fashion-MNIST table on seed 42: optimizer and server rate."""
+
+
+def best_rows(partition: str) -> list[Row]:
+    """Fashion-MNIST: each algorithm's best settings in our own table."""
+    rows = []
+    for name, (optimizer, server_lr) in FMNIST_BEST[partition].items():
+        settings: dict[str, Any] = {"algorithm": name, "server_lr": server_lr}
+        if optimizer is not None:
+            settings["optimizer"] = optimizer
+        rows.append(Row.of(f"{name}, the best on seed 42", **settings))
+    return rows
+
+
+def small_cnn_rows(_: str) -> list[Row]:
+    """Seven algorithms, each with the best of three client rates on the tuning seed."""
+    adam = {"optimizer": "adam", "server_lr": 0.005}
+    settings: dict[str, dict[str, Any]] = {
+        "fedavg": {}, "scaffold": {}, "fedyogi": {}, "fedvarp": {"server_lr": 1.0},
+        "fedadavr": adam, "fedadavr-quant": adam | {"codec": "int4"}, "fedadavr-plus": adam,
+    }  # fmt: skip
+    return [
+        Row(name, tuple({"algorithm": name, **own, "client_lr": rate} for rate in RATES))
+        for name, own in settings.items()
+    ]
+
+
+def letters_rows(dataset: str, partition: str) -> list[Row]:
+    """Shakespeare: five algorithms, FedAdaVR as the paper found it best, FedAdaVR+ alike."""
+    rows = [Row.of(name, algorithm=name) for name in ("fedavg", "fedadagrad")]
+    server_lr = numbers.best(dataset, partition, "fedvarp")[0].server_lr
+    rows.append(Row.of("fedvarp", algorithm="fedvarp", server_lr=server_lr))
+    (_, optimizer, server_lr), _ = numbers.best(dataset, partition, "fedadavr")
+    for name in ("fedadavr", "fedadavr-plus"):
+        rows.append(Row.of(name, algorithm=name, optimizer=optimizer, server_lr=server_lr))
+    return rows
+
+
 NAMES = {"mnist": "MNIST", "fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10",
          "shakespeare": "Shakespeare"}  # fmt: skip
 
@@ -336,6 +415,31 @@ def _presets() -> Iterable[Preset]:
             (("rounds", 10), ("average_last", 1), ("evaluate_examples", examples)),
             beginning=True,
         )  # fmt: skip
+
+    yield Preset(
+        "cifar10-iid", "CIFAR-10, ResNet-18: the iid column, eight algorithms",
+        "FedAdaVR 70.8 (adam), 72.0 (yogi) and 71.2 % (lamb), FedVARP 69.0 %", "cifar10", ("iid",),
+        lambda p: column_rows("cifar10", p), (("evaluate_every", 10),), seconds=(14.0, 7.0),
+        store="lmdb", commit_every=5,
+    )  # fmt: skip
+    yield Preset(
+        "fmnist-best", "Fashion-MNIST: each algorithm's best settings on seed 42, on other seeds",
+        "No figure of the paper, but whether the best of a table stays the best", "fmnist",
+        tuple(numbers.partitions("fmnist")), best_rows, ours=True,
+    )  # fmt: skip
+    yield Preset(
+        "cifar10-cnn", "CIFAR-10 with NIID-Bench's small CNN, client rates chosen on seed 41",
+        "The paper has none: a model small enough for seeds", "cifar10", ("dirichlet", "lq-2"),
+        small_cnn_rows,
+        (("model", "simple-cnn"), ("rounds", 200), ("average_last", 20), ("evaluate_every", 10)),
+        ours=True, seconds=(0.6, 0.9),
+    )  # fmt: skip
+    yield Preset(
+        "shakespeare-best", "Shakespeare: five algorithms at the paper's best settings",
+        "FedAdaVR 50.6, FedVARP 50.3 %", "shakespeare", ("natural",),
+        lambda p: letters_rows("shakespeare", p),
+        (("evaluate_every", 10), ("evaluate_examples", 20_000)), seconds=(40.0, 60.0),
+    )  # fmt: skip
 
 
 PRESETS = {preset.name: preset for preset in _presets()}

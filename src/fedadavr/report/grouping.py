@@ -14,7 +14,7 @@ from fedadavr.experiments.records import Record
 
 ORDER = (*PARTITIONS, "natural")
 SPOKEN = ("optimizer", "server_lr", "codec")  # whose values need no name
-NOT_SHARED = {*OWN_SETTINGS, "algorithm", "seed", "dataset", "partition", "load"}
+NOT_SHARED = {*OWN_SETTINGS, "algorithm", "seed", "dataset", "partition", "load", "fast"}
 SHARED = tuple(f.name for f in fields(Experiment) if f.name not in NOT_SHARED)
 
 

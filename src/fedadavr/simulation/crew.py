@@ -71,9 +71,10 @@ class Worker:
     recipe: Recipe
     seed: int
     device: str
+    fast: bool
 
     def __post_init__(self) -> None:
-        self.model = FlatModel(self.module, self.device)
+        self.model = FlatModel(self.module, self.device, self.fast)
 
     def do(self, job: Train | Evaluate, desk: Desk) -> Done:
         """Do one job."""
@@ -143,7 +144,7 @@ class Crew:
         self._given = [0] * number
         for k in range(number):
             # Not as arguments: a class of the user's own can be unpickled only after `prepare`.
-            parts = (worker.module, worker.federation, worker.recipe, worker.seed)
+            parts = (worker.module, worker.federation, worker.recipe, worker.seed, worker.fast)
             self._processes.send(k, parts)
 
     def use(self, desk: Desk) -> None:
@@ -183,8 +184,8 @@ def _work(line: Any, prepare: Callable[[], None] | None) -> None:
     try:
         if prepare is not None:
             prepare()
-        module, federation, recipe, seed = line.recv()
-        worker = Worker(module, federation, recipe, seed, "cpu")
+        module, federation, recipe, seed, fast = line.recv()
+        worker = Worker(module, federation, recipe, seed, "cpu", fast)
         desk = line.recv()
         while True:
             said = line.recv()

@@ -8,6 +8,7 @@ work is done, and a run that is continued draws what it would have drawn.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,13 +20,14 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from fedadavr.algorithms import Algorithm, Rejected, Update
+from fedadavr.algorithms import Algorithm, Update
 from fedadavr.clients import Recipe
 from fedadavr.data import Federation
 from fedadavr.sampling import CAP, EVALUATE, sample
 from fedadavr.simulation.crew import Alone, Crew, Desk, Done, Evaluate, Train, Worker
 from fedadavr.vector import Vector
 
+PATIENCE = 3  # rounds in a row without an acceptable reply, after which a run has diverged
 CHUNK = 500  # examples evaluated at once; fixed, so that the sums do not depend on the workers
 
 
@@ -38,11 +40,11 @@ class Trained:
     """What a round's training tells."""
 
     round: int
-    loss: float
+    loss: float | None  # None if every reply was rejected
     clients: list[int]
     seconds_training: float
     seconds_server: float
-    report: dict[str, Any]  # what the algorithm tells of itself
+    report: dict[str, Any]  # what the algorithm tells of itself; how many replies it rejected
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,10 @@ class Engine:
     module : the model; its initial weights are the first model's
     federation : the data
     recipe : how clients train
+    fast : whether models that have a fast path take it
     prepare : called in each worker process before anything else, to import the user's own code
     w, round : where to start, if not at the beginning
+    patience : after so many rounds in a row in which every reply was rejected, it has diverged
     """
 
     def __init__(
@@ -82,15 +86,18 @@ class Engine:
         evaluate_examples: int | None = None,
         workers: int = 1,
         device: str = "cpu",
+        fast: bool = True,
         prepare: Callable[[], None] | None = None,
         w: Vector | None = None,
         round: int = 0,
+        patience: int = PATIENCE,
     ) -> None:
         self.server, self.federation, self.recipe, self.seed = server, federation, recipe, seed
         self.clients_per_round = clients_per_round
         self.evaluate_clients = evaluate_clients
         self.evaluate_examples = evaluate_examples
-        self.round = round
+        self.round, self.patience = round, patience
+        self._reasons: Counter[str] = Counter()  # of the rounds in a row that came to nothing
         parameters = [p.detach().reshape(-1) for p in module.parameters()]
         first = torch.cat(parameters) if w is None else torch.from_numpy(w)
         self._models = torch.stack([first, first])
@@ -98,7 +105,7 @@ class Engine:
         self._training: list[int] = []
         self._evaluating: tuple[int, list[Any], int] | None = None
         self._waiting: dict[type, list[Done]] = {Train: [], Evaluate: []}
-        worker = Worker(module, federation, recipe, seed, device)
+        worker = Worker(module, federation, recipe, seed, device, fast)
         self._crew: Alone | Crew = Alone(worker) if workers == 1 else Crew(worker, workers, prepare)
 
     def __enter__(self) -> Engine:
@@ -150,39 +157,51 @@ class Engine:
         assert self._desk is not None
         replies, cohort, parts = self._desk.replies, self._training, self.federation.train_parts
         done = sorted(self._take(Train, len(cohort)), key=lambda d: d.job.place)  # type: ignore[union-attr]
-        losses = [loss for (loss, _) in (d.result for d in done)]
         self._training = []
         round = self.round + 1
-        for client, loss in zip(cohort, losses, strict=True):
-            if not np.isfinite(loss):
-                raise self._diverged(round, str(client), f"its training loss is {loss}")
+        began = time.perf_counter()
+        # A loss that is not finite means weights that are not, or will not be for long.
+        lost = {
+            str(client): f"its training loss is {d.result[0]}"
+            for client, d in zip(cohort, done, strict=True)
+            if not np.isfinite(d.result[0])
+        }
         updates = [
             Update(str(client), replies[d.job.place].numpy(), len(parts[client]), d.result[1])  # type: ignore[union-attr]
             for client, d in zip(cohort, done, strict=True)
+            if str(client) not in lost
         ]
-        began = time.perf_counter()
-        try:
-            self.server.step(self.w, updates, out=self._models[round % 2].numpy())
-        except Rejected as error:
-            name, why = next(iter(error.reasons.items()))
-            raise self._diverged(round, name, why) from None
+        out = self._models[round % 2].numpy()
+        rejected = self.server.step_good(self.w, updates, rejected=lost, out=out)[1]
         self.round = round
-        sizes = [len(parts[client]) for client in cohort]
+        self._check_progress(round, rejected)
+        good = [
+            (client, d.result[0])
+            for client, d in zip(cohort, done, strict=True)
+            if str(client) not in rejected
+        ]
+        sizes = [len(parts[client]) for client, _ in good]
         return Trained(
             round,
-            float(np.average(losses, weights=sizes)),
+            float(np.average([loss for _, loss in good], weights=sizes)) if good else None,
             sorted(cohort),
             sum(d.seconds for d in done),
             time.perf_counter() - began,
-            self.server.report(),
+            self.server.report() | ({"rejected": len(rejected)} if rejected else {}),
         )
 
-    def _diverged(self, round: int, client: str, why: str) -> Diverged:
-        lr, server_lr = self.server.client_lr, self.server.stepper.lr
-        return Diverged(
-            f"round {round}: client {client} diverged, {why}: "
-            f"try a smaller client-lr than {lr:g} or a smaller server-lr than {server_lr:g}"
-        )
+    def _check_progress(self, round: int, rejected: dict[str, str]) -> None:
+        """Rounds in a row that come to nothing end the run."""
+        refused = self.server.influence.refused
+        self._reasons = self._reasons if refused else Counter()
+        self._reasons.update(rejected.values())
+        if refused >= self.patience:
+            lr, server_lr = self.server.client_lr, self.server.stepper.lr
+            raise Diverged(
+                f"round {round}: training has diverged, every reply of {refused} rounds in a row "
+                f"was rejected, most often because {self._reasons.most_common(1)[0][0]}: "
+                f"try a smaller client-lr than {lr:g} or a smaller server-lr than {server_lr:g}"
+            )
 
     def _sit_down(self, places: int, corrections: bool) -> None:
         """Have room for a cohort's replies, in memory that the workers share."""
@@ -218,8 +237,8 @@ class Engine:
         loss = float(losses.mean())
         if not np.isfinite(loss):
             raise Diverged(
-                f"round {round}: the model's evaluation loss is {loss}: try a smaller server-lr "
-                f"than {self.server.stepper.lr:g}, or a smaller client-lr"
+                f"round {round}: diverged: the model's evaluation loss is {loss}: try a smaller "
+                f"server-lr than {self.server.stepper.lr:g}, or a smaller client-lr"
             )
         ends = np.cumsum([0, *lengths])
         clients = [100 * float(hits[lo:hi].mean()) for lo, hi in pairwise(ends) if hi > lo]
