@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -24,6 +25,19 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("own") / "mine.py"
     path.write_text(code.group(1))
     return str(path)
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    """What stands in Flower's log."""
+    from flwr.common.logger import FLOWER_LOGGER
+
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    FLOWER_LOGGER.addHandler(handler)
+    yield lines
+    FLOWER_LOGGER.removeHandler(handler)
 
 
 @pytest.fixture

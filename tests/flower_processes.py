@@ -35,6 +35,7 @@ clientapp = "numbers_app.client_app:app"
 [tool.flwr.app.config]
 rounds = 1
 folder = ""
+clients = ""
 """
 
 SERVER = """
@@ -53,6 +54,7 @@ def main(grid, context):
     strategy = FedAdaVR(
         codec="fp32", server_lr=0.1, store=f"lmdb:{folder}/memory", authenticated=True,
         min_available_nodes=2, fraction_evaluate=0.0,
+        clients=str(context.run_config["clients"]) or None,
     )
     first = ArrayRecord({"x": Array(np.zeros(5, np.float32))})
     result = strategy.start(grid, first, int(context.run_config["rounds"]), timeout=150)
@@ -187,14 +189,14 @@ class Deployment:
             timeout=timeout, check=False,
         )  # fmt: skip
 
-    def begin_run(self, rounds: int) -> subprocess.Popen[bytes]:
+    def begin_run(self, rounds: int, clients: str = "") -> subprocess.Popen[bytes]:
         (self.folder / "result.json").unlink(missing_ok=True)
-        settings = f"rounds={rounds} folder='{self.folder}'"
+        settings = f"rounds={rounds} folder='{self.folder}' clients='{clients}'"
         return self._begin("run.log", "flwr", "run", "app", "here", "--stream",
                            "--run-config", settings)  # fmt: skip
 
-    def run(self, rounds: int, timeout: float = 180) -> Any:
-        process = self.begin_run(rounds)
+    def run(self, rounds: int, timeout: float = 180, clients: str = "") -> Any:
+        process = self.begin_run(rounds, clients)
         return self.finish(process, timeout)
 
     def finish(self, process: subprocess.Popen[bytes], timeout: float = 180) -> Any:

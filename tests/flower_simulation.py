@@ -15,7 +15,9 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "examples" / "flower-app")])
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(ROOT / "src"), str(ROOT), str(ROOT / "examples" / "flower-app")]
+)
 sys.path.insert(0, str(ROOT / "examples" / "flower-app"))
 
 import numpy as np  # noqa: E402

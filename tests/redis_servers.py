@@ -59,6 +59,17 @@ class RedisServer:
         self._process.terminate()
         self._process.wait()
 
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def lose_data(self) -> None:
+        """As on a disk that is gone; it must not be running."""
+        shutil.rmtree(self.folder / "appendonlydir")
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
 
 class RedisCluster:
     """Three nodes that share the slots."""

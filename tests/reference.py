@@ -94,6 +94,69 @@ def trust(w: Array, r: Array) -> float:
 
 
 @dataclass
+class Clip:
+    """How long an update may be: a multiple of the median of those accepted, older ones faded."""
+
+    multiple: float
+    accepted: list[list[float]] = field(default_factory=list)  # the lengths of each round
+    steps: list[list[float]] = field(default_factory=list)  # and the steps that were claimed
+
+    @staticmethod
+    def median(weighted: list[tuple[float, float]]) -> float:
+        """The lower median, rounded up to 2^k or 2^k / sqrt 2; zero if there are fewer than 3."""
+        total = sum(weight for _, weight in weighted)
+        if total <= 2.5:
+            return 0.0
+        x = next(x for x, _ in sorted(weighted)
+                 if sum(v for y, v in weighted if y <= x) >= total / 2 - 1e-9)  # fmt: skip
+        power = int(np.floor(np.log2(x))) + 1
+        root = np.sqrt(0.5)
+        return float(2.0**power * (1 if x / 2.0**power > root else root))
+
+    @staticmethod
+    def faded(rounds: list[list[float]]) -> list[tuple[float, float]]:
+        """Values with their weights: half of it is gone after twenty rounds."""
+        told = [round for round in rounds if any(round)]
+        return [
+            (x, 2 ** (-age / 20))
+            for age, round in enumerate(reversed(told))
+            for x in round
+            if x > 0
+        ]
+
+    def fractions(self, K: list[float], m: float) -> list[float]:
+        """Of the bound: a_i / a of the median steps, at most one."""
+        usual = self.median(self.faded(self.steps)) or sorted(K)[(len(K) - 1) // 2]
+        a = [(k - m * (1 - m**k) / (1 - m)) / (1 - m) for k in [*K, usual]]
+        return [min(1.0, x / a[-1]) for x in a[:-1]]
+
+    def scale(self, lengths: list[float], model: float) -> float:
+        """The scale for a cohort."""
+        now = [(x, 1.0) for x in lengths if x > 0]
+        faded = self.faded(self.accepted)
+        history = self.median(faded)
+        if len(now) < 3:
+            return history or self.median(faded + now) or model
+        early = len(self.accepted) < 3 or sum(weight for _, weight in faded) < 10
+        return max(history, min(self.median(now), (1000 if early else 10) * (history or model)))
+
+    def factors(
+        self, g: list[Array], model: float, eta_c: float, K: list[float], m: float | None
+    ) -> list[float]:
+        """What is left of each g_i; m is the momentum, where g_i is divided by local steps."""
+        lengths = [float(np.linalg.norm(x)) for x in g]
+        bound = self.multiple * self.scale(lengths, model / eta_c)
+        part = [1.0] * len(g) if m is None else self.fractions(K, m)
+        factors = [
+            0.1 * bound * f / x if x > bound * f else 1.0
+            for x, f in zip(lengths, part, strict=True)
+        ]
+        self.steps.append(K)
+        self.accepted.append([f * x for f, x in zip(factors, lengths, strict=True)])
+        return factors
+
+
+@dataclass
 class Server:
     """The state of every algorithm: y_j and n_j of the clients seen, and who else there is."""
 
@@ -102,6 +165,7 @@ class Server:
     eta_c: float = 1.0
     codec: str = "fp32"
     population: int | Mapping[str, int] | None = None
+    clip: Clip | None = None
     y: dict[str, Array] = field(default_factory=dict)
     n: dict[str, int] = field(default_factory=dict)  # of the seen
     waiting: dict[str, int | None] = field(default_factory=dict)
@@ -181,6 +245,17 @@ class Server:
         # g_i as float32, so that a codec sees the very same numbers
         inverse = np.float32(1 / self.eta_c)
         g = {u.client: ((w - u.weights) * inverse).astype(np.float64) for u in S}
+        if self.clip is not None:
+            length, root = float(np.linalg.norm(w.astype(np.float64))), np.sqrt(len(w))
+            model = 0.1 * (length if length > 1e-3 * root else root)
+            claimed = [float(u.steps) for u in S]
+            left = self.clip.factors([*g.values()], model, self.eta_c, claimed, o.get("m"))
+            for u, factor in zip(S, left, strict=True):
+                if factor < 1:  # and never more, in float32
+                    exact = factor / self.eta_c
+                    short = np.float32(exact)
+                    short = np.nextafter(short, np.float32(0)) if short > exact else short
+                    g[u.client] = ((w - u.weights) * short).astype(np.float64)
         n = {u.client: int(u.examples) for u in S}
         K = {u.client: u.steps for u in S}
         N_sent, c_sent = self.N, self.sum(lambda j: 1.0)

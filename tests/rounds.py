@@ -20,6 +20,11 @@ LAYOUT = Layout({"a": (40, 30), "b": (31,), "c": (7, 3)})
 CLIENTS = 30
 
 
+def opened(address: str, key: Any = None, **options: Any) -> Any:
+    """A durable store, for tests that look into it."""
+    return open_store(address, key, **options)
+
+
 def server_on(store: Any, codec: str = "int8", name: str = "fedadavr", **settings: Any) -> Any:
     """A server with all that can change in a store: sizes, pruning, moments."""
     if name not in ("fedavg", "fedadam"):

@@ -58,6 +58,7 @@ def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) 
     shape = st.lists(st.integers(1, 5), max_size=3).map(tuple)
     layout = Layout(dict(enumerate_names(draw(st.lists(shape, min_size=1, max_size=4)))))
     settings_: dict[str, Any] = {"client_lr": draw(st.sampled_from([1.0, 0.01, 3.0])), **extra}
+    settings_["clip"] = draw(st.sampled_from([0.0, 3.0, 50.0]))
     memory: dict[str, Any] = {}
     if name in REMEMBERING:
         population = draw(st.sampled_from([None, 3, 12, "sizes"]))
@@ -75,10 +76,12 @@ def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) 
         settings_["trust_ratio"] = draw(st.sampled_from(["tensor", "global"]))
     server = algorithm(name, layout, **settings_, **memory)
     ref = reference_server(name, layout, server, **memory)
+    ref.clip = reference.Clip(server.clip) if server.clip else None
     if name == "cluster-fedvarp" and memory["population"]:
         extra = {"clusters": {c: server.record_of(c) for c in CLIENTS}}
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     w = rng.normal(size=layout.size).astype(np.float32)
+    sizes = draw(st.sampled_from([[0.1, 1.0], [0.1, 1.0, 100.0]]))  # the latter: some are clipped
     for _ in range(draw(st.integers(1, 6))):
         if memory and name != "cluster-fedvarp":
             come_and_go(draw, server, ref)
@@ -86,7 +89,7 @@ def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) 
         updates = [
             Update(
                 client=client,
-                weights=(w - rng.normal(size=layout.size) * rng.choice([0.1, 1.0])).astype("f4"),
+                weights=(w - rng.normal(size=layout.size) * rng.choice(sizes)).astype("f4"),
                 examples=int(rng.integers(1, 50)),
                 steps=int(rng.integers(1, 9)),
             )

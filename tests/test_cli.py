@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fedadavr.cli import main
+from fedadavr.loading import load_file
 
 
 def typed(*words: str) -> subprocess.CompletedProcess[str]:
@@ -42,7 +43,7 @@ def test_run_ends_with_one_object(
     assert result["rounds"] == 4
     assert result["run_dir"] == str(out)
     assert {p.name for p in out.iterdir()} == {
-        "config.toml", "metrics.jsonl", "checkpoint.safetensors"
+        "config.toml", "metrics.jsonl", "checkpoint"
     }  # fmt: skip
 
 
@@ -93,7 +94,10 @@ def test_config_files_and_flags(
         (["compare", "--algorithm", "fedavg"], "compare takes --algorithms"),
         (["compare", "--target", "120"], "--target is an accuracy in percent"),
         (["data", "show", "--partition", "natural"], "does not come with clients"),
-        (["bench"], "there are: bench flower, bench memory, bench round, bench server"),
+        (
+            ["bench"],
+            "there are: bench flower, bench memory, bench round, bench server, bench training",
+        ),
         (["quadratics"], "did you mean 'quadratic'?"),
     ],
 )
@@ -143,23 +147,86 @@ def test_a_folder_with_a_run_is_not_overwritten(
     before = (tmp_path / "run" / "metrics.jsonl").read_text()
     for again, message in (
         (words, "holds a run already: continue it with --resume"),
-        (["--resume", out, "--server-lr", "0.5"], "--server-lr cannot change"),
+        (["--resume", out, "--load", mine, "--server-lr", "0.5"], "--server-lr cannot change"),
     ):
         with pytest.raises(SystemExit):
             main(["run", *again])
         assert message in capsys.readouterr().err
         assert (tmp_path / "run" / "metrics.jsonl").read_text() == before
     for again, message in (
-        (["--resume", out, "--seed", "43"], "--seed cannot change"),
-        (["--resume", out, "--client-lr", "0.2"], "--client-lr cannot change"),
-        (["--resume", out, "--rounds", "1"], "has done 2 rounds already"),
+        (["--resume", out, "--load", mine, "--seed", "43"], "--seed cannot change"),
+        (["--resume", out, "--load", mine, "--client-lr", "0.2"], "--client-lr cannot change"),
+        (["--resume", out, "--load", mine, "--rounds", "1"], "has done 2 rounds already"),
         (["--resume", out, "--out", out], "--out cannot change it"),
     ):
         with pytest.raises(SystemExit):
             main(["run", *again])
         assert message in capsys.readouterr().err
-    main(["run", "--resume", out, "--rounds", "5", "--json"])
+    main(["run", "--resume", out, "--load", mine, "--rounds", "5", "--json"])
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["rounds"] == 5
+
+
+def test_a_resume_executes_only_the_file_that_is_typed(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder may come from anybody: its own word for what to execute is not enough."""
+    out = str(tmp_path / "run")
+    main(["run", *blobs(mine, "--rounds", "1", "--out", out)])
+    trap = tmp_path / "trap.py"
+    trap.write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')\n")
+    config = tmp_path / "run" / "config.toml"
+    config.write_text(config.read_text().replace(mine, str(trap)))
+    for words, message in (
+        ([], f"executes a Python file: if you trust it, add --load {trap}"),
+        (["--rounds", "3"], "executes a Python file"),
+        (["--load", mine], "--load cannot change"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["run", "--resume", out, *words])
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.strip().count("\n") == 0
+    assert not (tmp_path / "sprung").exists()
+
+
+BROKEN = {
+    "syntax.py": ("def f(:", "cannot be imported: line 1: SyntaxError"),
+    "imports.py": ("\nimport nothing_of_that_name", "line 2: ModuleNotFoundError: No module named"),
+    "raises.py": ("x = 1\n\n1 / 0", "line 3: ZeroDivisionError: division by zero"),
+    "leaves.py": ("import sys\nsys.exit(3)", "line 2: SystemExit: 3"),
+    "zeros.py": ("\0", "cannot be imported: "),
+    "mine.txt": ("", "is no Python file, its name must end with .py"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("command", [["run"], ["compare"], ["data", "show"]])
+def test_a_broken_file_is_named_in_one_sentence(
+    name: str, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the line; no traceback."""
+    text, message = BROKEN[name]
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--load", str(path)])
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert str(path) in error
+    assert error.strip().count("\n") == 0
+
+
+def test_two_files_of_one_name_are_two(tmp_path: Path) -> None:
+    """They are known by their paths, and each is executed once."""
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "same.py").write_text(
+            f"open({str(tmp_path / 'said')!r}, 'a').write({folder!r})\n"
+        )
+    for folder in "abab":
+        load_file(str(tmp_path / folder / "same.py"))
+    assert (tmp_path / "said").read_text() == "ab"
 
 
 def test_ctrl_c_ends_with_a_checkpoint_and_the_way_on(mine: str, tmp_path: Path) -> None:
@@ -180,7 +247,7 @@ def test_ctrl_c_ends_with_a_checkpoint_and_the_way_on(mine: str, tmp_path: Path)
     assert f"go on with: fedadavr run --resume {out}" in error
     assert "Traceback" not in error
     done = len(metrics.read_text().splitlines())
-    result = typed("run", "--resume", str(out), "--rounds", str(done + 3), "--json")
+    result = typed("run", "--resume", str(out), "--load", mine, "--rounds", str(done + 3), "--json")
     assert json.loads(result.stdout.splitlines()[-1])["rounds"] == done + 3
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedadavr.memory import open_store
-from fedadavr.memory.commands import check
+from fedadavr.memory.checking import check
 from fedadavr.memory.durable import DurableStore
 from tests.rounds import digest, play, server_on
 
@@ -66,6 +66,7 @@ def test_a_killed_server_with_encrypted_records(tmp_path: Path) -> None:
     """The same with a key."""
     key = tmp_path / "key"
     key.write_bytes(b"\7" * 32)
+    key.chmod(0o600)
     killed_again_and_again(f"lmdb:{tmp_path / 's'}", 5, 1, key)
 
 

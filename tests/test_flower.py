@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -12,7 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, Metadata, RecordDict
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Context,
+    Error,
+    Message,
+    Metadata,
+    MetricRecord,
+    RecordDict,
+)
 from flwr.supercore.task_identity import TaskIdentity
 from torch import nn
 
@@ -23,10 +34,29 @@ from fedadavr.clients import FlatModel, Recipe, layout_of
 from fedadavr.data import Arrays, federate, load
 from fedadavr.flower.arrays import BadArrays, Model, view
 from fedadavr.flower.identity import Identities
+from fedadavr.flower.metrics import average
+from fedadavr.flower.replies import NothingAccepted
 from fedadavr.flower.strategy import CORRECTION
+from fedadavr.memory import StoreError
 from fedadavr.models import build
 from fedadavr.simulation import Engine
+from tests.flower_grid import LocalGrid, app_that
 from tests.flower_simulation import CASES, CONFIG, FAULTS, NODES, ROOT, ROUNDS
+
+ARRAYS = {
+    "conv.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "bn.running_mean": np.array([1.5, 2.5], np.float32),
+    "bn.num_batches_tracked": np.array(7),
+    "half": np.array([0.5], np.float16),
+    "double": np.array([[0.25]], np.float64),
+    "scale": np.array(3.0, np.float32),
+    "mask": np.array([True, False]),
+}
+
+
+def record(arrays: dict[str, Any] | None = None) -> ArrayRecord:
+    return ArrayRecord({name: Array(a) for name, a in (arrays or ARRAYS).items()})
+
 
 # --- on Flower's simulation ---
 
@@ -86,6 +116,191 @@ def test_bad_replies_cost_only_themselves(tmp_path: Path) -> None:
     assert said.count("does not tell its clients' ids") == 1
 
 
+# --- replies, in this process ---
+
+NAN, INF = float("nan"), float("inf")
+
+
+def reply(
+    x: Any = 0.5, metrics: dict[str, Any] | None = None, var: float = 1.0, count: int = 3
+) -> RecordDict:
+    """What an honest client sends, but for what a test changes."""
+    arrays = {"x": np.full(4, x, np.float32), "bn.running_var": np.full(2, var, np.float32),
+              "bn.num_batches_tracked": np.array(count)}  # fmt: skip
+    given = {"num-examples": 10, "loss": 1.0} | (metrics or {})
+    return RecordDict({
+        "arrays": ArrayRecord({name: Array(a) for name, a in arrays.items()}),
+        "metrics": MetricRecord(given),
+    })  # fmt: skip
+
+
+def federate_with(
+    evil: RecordDict, rounds: int = 2, clients: int = 5, **settings: Any
+) -> tuple[Any, flower.Strategy]:
+    """Rounds in which the last client always answers with this, to train and to evaluate."""
+
+    def answer(_: Message, context: Context) -> RecordDict:
+        return evil if context.node_id == 100 + clients - 1 else reply()
+
+    grid = LocalGrid(app_that(answer, answer), {100 + k: str(k) for k in range(clients)})
+    first = reply(0.0)["arrays"]
+    assert isinstance(first, ArrayRecord)
+    given: dict[str, Any] = {"optimizer": "sgd", "server_lr": 1.0, "min_available_nodes": clients}
+    strategy = flower.FedAdaVR(**(given | settings))
+    return strategy.start(grid, first, rounds), strategy
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"loss": NAN}, {"loss": INF}, {"loss": 1e30}, {"loss": [1.0, 2.0]}, {"more": 5.0},
+        {"num-examples": 2**62}, {"num-examples": 1e18}, {f"m{k}": 1.0 for k in range(100_000)},
+    ],
+    ids=["nan", "inf", "huge", "list", "one more", "2^62 examples", "1e18 examples", "many"],
+)  # fmt: skip
+@pytest.mark.parametrize("own", [False, True])
+def test_one_clients_metrics_do_not_spoil_the_rounds(
+    odd: dict[str, Any], own: bool, said: list[str]
+) -> None:
+    """In training and evaluation, averaged by us or by a function of the user's."""
+
+    def mean(records: list[RecordDict], weighted_by: str) -> MetricRecord:
+        rows = [next(iter(r.metric_records.values())) for r in records]
+        assert all(set(row) == {"num-examples", "loss"} for row in rows)
+        return MetricRecord({"loss": float(np.mean([row["loss"] for row in rows]))})
+
+    names = ("train_metrics_aggr_fn", "evaluate_metrics_aggr_fn") if own else ()
+    functions: dict[str, Any] = dict.fromkeys(names, mean)
+    result, _ = federate_with(reply(metrics=odd), **functions)
+    for round in (1, 2):
+        assert dict(result.evaluate_metrics_clientapp[round]) == {"loss": 1.0}
+        trained = dict(result.train_metrics_clientapp[round])
+        assert trained.pop("loss") == 1.0
+        assert set(trained) == {"rejected", "failed", "clipped", "staleness"}
+    assert max(map(len, said)) < 2000
+
+
+def test_metrics_are_averaged_over_those_that_have_them() -> None:
+    """By examples; a client without one lowers nobody's mean."""
+    told: list[dict[str, Any]] = [
+        {"num-examples": 1, "a": 1.0, "b": [1.0, 2.0]}, {"num-examples": 3, "a": 5.0},
+        {"num-examples": 1, "b": [3.0, 4.0]},
+    ]  # fmt: skip
+    records = [RecordDict({"m": MetricRecord(metrics)}) for metrics in told]
+    assert dict(average(records, "num-examples")) == {"a": 4.0, "b": [2.0, 3.0]}
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        reply(var=NAN), reply(var=INF), reply(var=1e30), reply(count=2**62),
+        RecordDict({**reply(), "arrays": record({"x": np.zeros(4, np.float32)})}),
+        RecordDict({**reply(), "arrays": ArrayRecord({
+            **reply()["arrays"],
+            "bn.running_var": Array("float32", (2,), "numpy.ndarray", b"no array")})}),
+    ],
+    ids=["nan", "inf", "huge", "counter", "missing", "malformed"],
+)  # fmt: skip
+def test_a_bad_buffer_costs_only_its_reply(evil: RecordDict) -> None:
+    """The mean is that of the others."""
+    result, strategy = federate_with(evil, 1)
+    assert result.train_metrics_clientapp[1]["rejected"] == 1
+    np.testing.assert_array_equal(strategy.buffer_values["bn.running_var"], [1.0, 1.0])
+    np.testing.assert_array_equal(strategy.buffer_values["bn.num_batches_tracked"], 3)
+
+
+def test_the_mean_of_buffers_stays_in_their_dtype() -> None:
+    """Also at its edge, where floats have no room for the last digits."""
+    largest = float(np.finfo(np.float32).max)
+    for dtype, value in ((np.int64, 2**63 - 1), (np.uint64, 2**64 - 1), (np.int8, -128),
+                         (np.float16, 65504.0), (np.float32, largest)):  # fmt: skip
+        edge = np.array([value], dtype)
+        model = Model(record({"x": np.zeros(1, np.float32), "b": edge}), buffers=["b"])
+        mean = model.mean([{"b": edge}] * 3, [1 / 3, 1 / 3, 1 / 3 + 1e-12])["b"]
+        assert mean.dtype == dtype
+        np.testing.assert_allclose(mean.astype(float), edge.astype(float), rtol=1e-3)
+
+
+def test_a_run_whose_every_reply_is_rejected_ends(said: list[str]) -> None:
+    """An error in the log for each such round, with the commonest reason; three end the run."""
+    with pytest.raises(NothingAccepted, match=r"the last 3 rounds was rejected.*holds 0"):
+        federate_with(RecordDict(), 9, clients=1, min_train_nodes=1)
+    assert sum("no reply was accepted" in line and "holds 0" in line for line in said) == 3
+
+
+def test_one_clients_bad_replies_end_no_run() -> None:
+    """Also where it is alone in the round, again and again."""
+
+    def answer(_: Message, context: Context) -> RecordDict:
+        return RecordDict() if context.node_id == 104 else reply()
+
+    grid = LocalGrid(app_that(answer), {100 + k: str(k) for k in range(5)})
+    strategy = flower.FedAvg(min_available_nodes=5, fraction_evaluate=0.0)
+    strategy._build = _always("4", strategy._build)  # type: ignore[method-assign]
+    first = reply(0.0)["arrays"]
+    assert isinstance(first, ArrayRecord)
+    result = strategy.start(grid, first, 6)
+    assert [m["rejected"] for m in result.train_metrics_clientapp.values()] == [1] * 6
+
+
+def _always(client: str, build: Any) -> Any:
+    """A server that always samples this client."""
+
+    def made(*args: Any) -> Any:
+        server = build(*args)
+        server.sample = lambda *_: [client]
+        return server
+
+    return made
+
+
+class Odd(LocalGrid):
+    """Replies that no honest network brings."""
+
+    def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> Any:
+        replies = list(super().send_and_receive(messages, timeout=timeout))
+        if not replies or replies[0].metadata.message_type != "train":
+            return replies
+        first, second, *rest = replies
+        late = copy.deepcopy(first)
+        late.metadata.__dict__["_reply_to_message_id"] = "of another round"
+        stranger = copy.deepcopy(first)
+        stranger.metadata.__dict__["_src_node_id"] = 9999
+        nobody = copy.deepcopy(second)
+        nobody.metadata.__dict__["_src_node_id"] = 1
+        silent = Message(Error(5), reply_to=rest[0])
+        silent.metadata.__dict__.update(
+            _reply_to_message_id=rest[0].metadata.reply_to_message_id, _src_node_id=1
+        )
+        wrong: list[Any] = [late, stranger, nobody, None, "text", RecordDict()]
+        return [*wrong, first, first, second, silent, *rest[1:]]
+
+
+def test_odd_messages_cost_nothing(said: list[str]) -> None:
+    """Late, twice, from another node or none, no message at all, an error without a reason."""
+    grid = Odd(app_that(lambda *_: reply()), {100 + k: str(k) for k in range(5)})
+    strategy = flower.FedAvg(min_available_nodes=5, fraction_evaluate=0.0)
+    first = reply(0.0)["arrays"]
+    assert isinstance(first, ArrayRecord)
+    result = strategy.start(grid, first, 2)
+    for metrics in result.train_metrics_clientapp.values():
+        assert (metrics["rejected"], metrics["failed"]) == (0, 1)
+    for why in ("it answers no message of this round", "it came from node 9999, node",
+                "it came from no node", "has answered before"):  # fmt: skip
+        assert sum(why in line for line in said) == 2
+    np.testing.assert_array_equal(result.arrays["x"].numpy(), np.full(4, 0.5))
+
+
+def test_the_store_is_shown_without_its_password(said: list[str], tmp_path: Path) -> None:
+    """In the summary and in what goes wrong."""
+    with pytest.raises(StoreError) as caught:
+        federate_with(reply(), store="redis://:secret@127.0.0.1:1?patience=0")
+    strategy = flower.FedAdaVR(store="redis://ann:secret@127.0.0.1:1?patience=0&name=a")
+    strategy.summary()
+    assert any("Store: redis://127.0.0.1:1?patience=0&name=a" in line for line in said)
+    assert "secret" not in " ".join([*said, str(caught.value), repr(strategy)])
+
+
 # --- the parts ---
 
 
@@ -137,21 +352,6 @@ def test_the_server_needs_no_pytorch() -> None:
         "FedAdaVR(codec='int8')._prepare(ArrayRecord({'x': Array(np.ones(3, np.float32))}))\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-
-
-ARRAYS = {
-    "conv.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
-    "bn.running_mean": np.array([1.5, 2.5], np.float32),
-    "bn.num_batches_tracked": np.array(7),
-    "half": np.array([0.5], np.float16),
-    "double": np.array([[0.25]], np.float64),
-    "scale": np.array(3.0, np.float32),
-    "mask": np.array([True, False]),
-}
-
-
-def record(arrays: dict[str, Any] | None = None) -> ArrayRecord:
-    return ArrayRecord({name: Array(a) for name, a in (arrays or ARRAYS).items()})
 
 
 def test_a_model_goes_out_as_it_came_in() -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fedadavr.memory.commands import check
+from fedadavr.memory.checking import check
 from fedadavr.memory.lmdb import LmdbStore
 from tests.flower_processes import Deployment, kill
 from tests.redis_servers import wait_for
@@ -124,3 +125,21 @@ def test_strangers_get_nowhere(deployment: Deployment) -> None:
     assert len(result["refused"]) == 1
     assert result["refused"][0] not in [node for _, node in kept.values()]
     assert deployment.nodes["stranger"].poll() is not None
+
+
+def test_a_list_of_keys_says_who_is_who(deployment: Deployment) -> None:
+    """By the fingerprints of the keys that the nodes were let in with; the others are refused."""
+    kept = remembered(deployment)
+    names = {}
+    for key, client in (("key-b", "clinic-b"), ("key-c", "clinic-c")):
+        words = ["ssh-keygen", "-lf", f"{key}.pub"]
+        told = subprocess.run(words, cwd=deployment.folder, check=True, capture_output=True)
+        names[told.stdout.decode().split()[1]] = client
+    path = deployment.folder / "clients.toml"
+    path.write_text("".join(f'"{key}" = "{client}"\n' for key, client in names.items()))
+    done = max(round for round, _ in kept.values())
+    result = deployment.run(done + 1, 300, clients=str(path))
+    assert result["metrics"][str(done + 1)]["failed"] == 0
+    now = remembered(deployment)
+    assert {c for c, (round, _) in now.items() if round == done + 1} == {"clinic-b", "clinic-c"}
+    assert not {kept["b"][1], kept["c"][1]} & set(result["refused"])

@@ -13,7 +13,7 @@ from fedadavr import Layout, Update, algorithm, kernels
 from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
 from fedadavr.algorithms.trust import Trust, smallest_variance
 from fedadavr.memory import open_store
-from fedadavr.memory.commands import check
+from fedadavr.memory.checking import check
 from fedadavr.memory.kinds import Kinds
 from tests.rounds import digest
 from tests.test_algorithms import reference_server
@@ -99,6 +99,14 @@ def test_full_trust_in_own_memory_is_fedadavr(codec: str, optimizer: str) -> Non
         none = algorithm("fedadavr-plus", LAYOUT, codec=codec, memories=memories, trust=0.0,
                          **common)  # fmt: skip
         np.testing.assert_array_equal(play(none, 20), novr)
+
+
+def test_variances_that_are_only_rounding_do_not_end_a_run() -> None:
+    """Updates that are all alike leave products without a meaning; trust stays in its range."""
+    noise = np.array([[0.19, -0.1, -0.1], [-0.1, -0.1, -0.1], [-0.1, -0.1, -0.1]])
+    for products in (noise, np.zeros((3, 3)), np.full((3, 3), 1e-320), -noise):
+        alpha = smallest_variance(products)
+        assert ((alpha >= 0) & (alpha <= 1)).all()
 
 
 def test_with_kinds_told_it_is_unbiased() -> None:

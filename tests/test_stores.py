@@ -19,11 +19,12 @@ import redis
 
 from fedadavr import Layout, Rejected, Update, algorithm, algorithms
 from fedadavr.memory import CODECS, Record, StoreError, open_store
-from fedadavr.memory.commands import check
+from fedadavr.memory.checking import check
 from fedadavr.memory.durable import DurableStore
 from fedadavr.memory.lmdb import LmdbStore
-from fedadavr.memory.records import SIZE, Wire, WrongKey
+from fedadavr.memory.records import SIZE, pack
 from fedadavr.memory.redis import RedisStore
+from fedadavr.memory.seal import Seal, WrongKey
 from tests.redis_servers import RedisCluster, RedisServer, wait_for
 from tests.rounds import CLIENTS, LAYOUT, digest, one_round, play, server_on
 
@@ -185,25 +186,46 @@ def test_ids_stay_with_their_nodes(address: str) -> None:
 
 
 def spoil(address: str, client: str, change: Any) -> None:
-    """Change the raw record of a client, as a bad disk would."""
+    """Change the raw record of a client, header and payload, as a bad disk would."""
     if address.startswith("lmdb:"):
-        with lmdb.open(address.removeprefix("lmdb:"), max_dbs=2) as env:
-            db = env.open_db(b"clients")
-            with env.begin(write=True, db=db) as txn:
-                value = txn.get(client.encode())
-                assert value is not None
-                txn.put(client.encode(), change(bytes(value)))
+        with lmdb.open(address.removeprefix("lmdb:"), max_dbs=7) as env:
+            heads, updates = env.open_db(b"clients"), env.open_db(b"updates")
+            key = client.encode()
+            with env.begin(write=True) as txn:
+                whole = [txn.get(key, db=database) or b"" for database in (heads, updates)]
+                value = change(b"".join(whole))
+                txn.put(key, value[:SIZE], db=heads)
+                txn.put(key, value[SIZE:], db=updates)
         return
     url, _, name = address.partition("?name=")
-    server = (
-        redis.cluster.RedisCluster.from_url(url) if clustered(url) else redis.Redis.from_url(url)
-    )
-    key = f"{name}:client:{client}"
-    fields: dict[Any, Any] = server.hgetall(key)
-    (version,) = (f[1:] for f in fields if f[:1] == b"h")
-    value = change(fields[b"h" + version] + fields[b"d" + version])
-    server.hset(key, mapping={b"h" + version: value[:SIZE], b"d" + version: value[SIZE:]})
+    server = connect(url)
+    keys = [f"{name}:{table}:{client}" for table in ("clients", "updates")]
+    (head, header), (update, payload) = (next(iter(server.hgetall(k).items())) for k in keys)
+    value = change(header + payload)
+    server.hset(keys[0], head, value[:SIZE])
+    server.hset(keys[1], update, value[SIZE:])
     server.close()
+
+
+def remove(address: str, client: str, *tables: str) -> None:
+    """Take a client's entries out of tables, as somebody with the wrong tool would."""
+    if address.startswith("lmdb:"):
+        with lmdb.open(address.removeprefix("lmdb:"), max_dbs=7) as env:
+            databases = [env.open_db(table.encode()) for table in tables]
+            with env.begin(write=True) as txn:
+                for database in databases:
+                    assert txn.delete(client.encode(), db=database)
+        return
+    url, _, name = address.partition("?name=")
+    server = connect(url)
+    for table in tables:
+        assert server.delete(f"{name}:{table}:{client}") == 1
+    server.close()
+
+
+def connect(url: str) -> Any:
+    """Redis, single or cluster."""
+    return redis.cluster.RedisCluster.from_url(url) if clustered(url) else redis.Redis.from_url(url)
 
 
 def clustered(url: str) -> bool:
@@ -216,9 +238,9 @@ def flip(at: int) -> Any:
 
 DAMAGE = {
     "a bit of the payload": (flip(SIZE + 100), "its checksum is wrong"),
-    "a bit of the weight": (flip(24), "its checksum is wrong"),
+    "a bit of the weight": (flip(40), "its checksum is wrong"),
     "the magic": (flip(0), "it does not begin as a record does"),
-    "the version": (flip(4), "its format is version 0"),
+    "the version": (flip(4), "its format is version 3"),
     "cut short": (lambda raw: raw[:-7], "bytes where its header says"),
     "only a header": (lambda raw: raw[:SIZE], "bytes where its header says 0|its header says"),
     "another's record": (None, "its checksum is wrong"),
@@ -266,7 +288,7 @@ def test_a_damaged_model_is_said(tmp_path: Path) -> None:
     place = f"lmdb:{tmp_path / 's'}"
     with open_store(place) as store:  # type: ignore[union-attr]
         play(server_on(store), 2)
-    with lmdb.open(str(tmp_path / "s"), max_dbs=2) as env, env.begin(write=True) as txn:
+    with lmdb.open(str(tmp_path / "s"), max_dbs=7) as env, env.begin(write=True) as txn:
         db = env.open_db(b"state", txn)
         txn.put(b"state.w/0", b"\0" * 100, db=db)
     with open_store(place) as store, pytest.raises(StoreError, match=r"state.w/0 has a wrong"):  # type: ignore[union-attr]
@@ -281,7 +303,7 @@ def test_a_damaged_header_does_not_stop_a_late_pruning(address: str) -> None:
         for client in "abc":
             w = server.step(w, [Update(client, w + 1, 1)])
         server.commit(w)
-    spoil(address, "a", flip(38))  # its round is now far in the future
+    spoil(address, "a", flip(54))  # its round is now far in the future
     spoil(address, "b", lambda raw: raw[:8] + b"\xff" + raw[9:])  # its layout is no text
     with open_store(address) as store:  # type: ignore[union-attr]
         server = algorithm("fedvarp", LAYOUT, store=store, prune_after=2)
@@ -299,7 +321,7 @@ def test_a_bit_of_the_manifest(tmp_path: Path) -> None:
     """It has a checksum of its own."""
     with LmdbStore(tmp_path / "s") as store:
         play(server_on(store), 2)
-    with lmdb.open(str(tmp_path / "s"), max_dbs=2) as env, env.begin(write=True) as txn:
+    with lmdb.open(str(tmp_path / "s"), max_dbs=7) as env, env.begin(write=True) as txn:
         db = env.open_db(b"state", txn)
         raw = bytes(txn.get(b"manifest", db=db) or b"")
         assert b'"steps": 2' in raw
@@ -379,6 +401,8 @@ def test_encrypted_records_need_their_key(address: str, tmp_path: Path) -> None:
     key, other = tmp_path / "key", tmp_path / "other"
     key.write_bytes(b"k" * 32)
     other.write_text("ab" * 32)
+    for file in (key, other):
+        file.chmod(0o600)
     ram = server_on(None, "fp32")
     expected = digest(ram, play(ram, 8))
     with open_store(address, key) as store:  # type: ignore[union-attr]
@@ -394,7 +418,8 @@ def test_encrypted_records_need_their_key(address: str, tmp_path: Path) -> None:
     spoil(address, client, lambda raw: hidden(raw, plain))
     assert sound(address, key)
     record.data = np.frombuffer(plain, np.uint8)
-    forged = b"".join(Wire().pack(client, record))  # in the clear, with a right checksum
+    with open_store(address, key, read_only=True) as store:  # type: ignore[union-attr]
+        forged = b"".join(pack(Seal(), store.id, client, record))  # in the clear, rightly summed
     spoil(address, client, lambda raw: forged)
     assert not sound(address, key)
     with open_store(f"{address}2") as store:  # type: ignore[union-attr]
@@ -405,7 +430,7 @@ def test_encrypted_records_need_their_key(address: str, tmp_path: Path) -> None:
 
 def hidden(raw: bytes, plain: bytes) -> bytes:
     """No sixteen bytes of the update are to be found in what is stored."""
-    assert len(raw) == SIZE + 12 + len(plain) + 16
+    assert len(raw) == SIZE + 12 + len(plain)
     assert not any(plain[at : at + 16] in raw for at in range(0, len(plain) - 16, 16))
     return raw
 
@@ -424,6 +449,7 @@ def test_a_bad_key_file_is_refused(content: bytes | None, message: str, tmp_path
     key = tmp_path / "key"
     if content is not None:
         key.write_bytes(content)
+        key.chmod(0o600)
     with pytest.raises(ValueError, match=message):
         open_store(f"lmdb:{tmp_path / 's'}", key)
     assert not (tmp_path / "s").exists()
@@ -607,8 +633,8 @@ def test_every_point_of_a_redis_commit_leaves_a_whole_round(
             count = sum(1 for _ in store.items())
             assert count == len(store)
             keys = redis_server.client.keys(f"{address.rpartition('=')[2]}:*")
-            # Nothing is left lying about: records, four arrays, manifest, intent, lease.
-            assert len(keys) <= count + 4 + 3, keys
+            # Nothing is left lying about: headers, updates, four arrays, manifest, intent, lease.
+            assert len(keys) <= 2 * count + 4 + 3, keys
         if finished:
             break
     assert finished
@@ -739,7 +765,9 @@ def test_pruning_forgets_who_was_not_seen(address: str) -> None:
     """Against a plain dictionary: total, population and who is remembered, round after round."""
     after, rng = 3, np.random.default_rng(0)
     with open_store(address) as store:  # type: ignore[union-attr]
-        server = algorithm("fedadavr", LAYOUT, store=store, prune_after=after, population=CLIENTS)
+        server = algorithm(
+            "fedadavr", LAYOUT, store=store, prune_after=after, population=CLIENTS, clip=0.0
+        )
         w = LAYOUT.zeros()
         known: dict[str, Any] = {}
         for round in range(1, 20):
@@ -786,21 +814,34 @@ def test_a_bad_prune_after_is_refused(value: Any) -> None:
 
 
 def test_the_format_is_as_it_is_written_down(tmp_path: Path) -> None:
-    """A reader made from docs/store-format.md alone reads the header of a record."""
+    """A reader made from docs/store-format.md alone reads a record and its manifest."""
+    import json
     import struct
     import zlib
 
     with LmdbStore(tmp_path / "s") as store:
-        store.commit({"ü": Record(7, 3, np.arange(5, dtype=np.uint8), "int4", LAYOUT.digest, 99)})
-    with lmdb.open(str(tmp_path / "s"), max_dbs=2) as env, env.begin() as txn:
-        raw = txn.get("ü".encode(), db=env.open_db(b"clients", txn))
+        record = Record(7.5, 3, np.arange(5, dtype=np.uint8), "int4", LAYOUT.digest, 99, 2)
+        store.commit({"ü": record}, {"server": {"memory": None}})
+    with lmdb.open(str(tmp_path / "s"), max_dbs=7) as env, env.begin() as txn:
+        raw, update = (
+            txn.get("ü".encode(), db=env.open_db(name, txn)) for name in (b"clients", b"updates")
+        )
+        manifest = txn.get(b"manifest", db=env.open_db(b"state", txn))
     assert raw is not None
-    fields = struct.unpack("<4sBBBx16sQQQQ4xI", raw[:64])
-    assert fields[:4] == (b"FAVR", 1, 4, 0)
+    assert len(raw) == 96
+    assert update == bytes(range(5))
+    fields = struct.unpack("<4sBBxx16s16sdQQQI", raw[:76])
+    assert fields[:4] == (b"FAVR", 2, 0, b"int4".ljust(16, b"\0"))
     assert fields[4].decode() == Layout(LAYOUT.shapes).digest
-    assert fields[5:9] == (7, 3, 99, 5)
-    assert raw[64:] == bytes(range(5))
-    assert fields[9] == zlib.crc32(raw[:60] + "ü".encode() + raw[64:])
+    assert fields[5:] == (7.5, 3, 99, 5, 2)
+    name = "ü".encode()
+    assert raw[76:80] == struct.pack("<I", zlib.crc32(raw[:76] + name))
+    assert manifest is not None
+    assert manifest[:9] == b"%08x " % zlib.crc32(manifest[9:])
+    about = json.loads(manifest[9:])
+    assert about["format"] == 2
+    sealed = about["id"].encode() + b"\0" + name + b"\0" + raw[:80] + update
+    assert raw[80:] == struct.pack("<I", zlib.crc32(sealed)).ljust(16, b"\0")
 
 
 @pytest.mark.parametrize("bad", ["disk:x", "lmdb:", "redis", "", "ram:"])
@@ -815,3 +856,21 @@ def test_a_redis_that_is_not_there() -> None:
     with pytest.raises(StoreError, match=r"redis://127.0.0.1:9.* does not answer") as caught:
         open_store("redis://me:secret@127.0.0.1:9?patience=0.1")
     assert "secret" not in str(caught.value)
+
+
+def test_redis_started_again_in_the_middle_of_a_scan(redis_server: RedisServer) -> None:
+    """Its cursors mean nothing to the new process: every record is met all the same, once."""
+    name = uuid4().hex
+    with RedisStore(f"{redis_server.url}?name={name}") as store:
+        for start in range(0, 6000, 1000):
+            store.commit({
+                f"{k}": Record(1.0, 1, np.zeros(1, np.uint8), "int8", LAYOUT.digest)
+                for k in range(start, start + 1000)
+            })  # fmt: skip
+        for _ in range(3):
+            scan = store.items(data=False)
+            found = [next(scan)[0] for _ in range(500)]
+            redis_server.stop()
+            redis_server.start()
+            found += [client for client, _ in scan]
+            assert sorted(found, key=int) == [str(k) for k in range(6000)]

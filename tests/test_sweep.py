@@ -19,10 +19,13 @@ from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.grid import grid
 from fedadavr.experiments.records import RECORDS, Record, command, given, read, read_lines, run_id
 from fedadavr.experiments.run import Machine, run
-from fedadavr.experiments.sweep import record_run, sweep
+from fedadavr.experiments.sweep import own_place, record_run, sweep
+from fedadavr.memory import open_store
+from fedadavr.paper.presets import PRESETS
 from tests.test_runs import small
 
 QUIET = Console(quiet=True)
+ROOT = Path(__file__).parent.parent
 
 
 def words(mine: str, out: Path, *more: str) -> list[str]:
@@ -65,6 +68,15 @@ def test_each_run_is_done_once(
     )  # fmt: skip
 
 
+def committed(path: Path) -> bool:
+    """Whether a checkpoint holds a round; a run that is being made or removed does not."""
+    try:
+        with open_store(f"lmdb:{path}", read_only=True) as store:  # type: ignore[union-attr]
+            return store.state() is not None
+    except (ValueError, OSError):
+        return False
+
+
 def test_a_killed_sweep_goes_on(mine: str, tmp_path: Path) -> None:
     """kill -9 after the first record: nothing is lost, a run goes on from its checkpoint."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -77,7 +89,7 @@ def test_a_killed_sweep_goes_on(mine: str, tmp_path: Path) -> None:
     while not (  # the first run is recorded, the second has a checkpoint
         (cut / RECORDS).exists()
         and (cut / RECORDS).stat().st_size
-        and list(cut.glob("unfinished/*/checkpoint.safetensors"))
+        and [p for p in cut.glob("unfinished/*/checkpoint") if committed(p)]
     ):
         assert process.poll() is None, "it ended before it could be killed"
         assert time.monotonic() < deadline
@@ -98,6 +110,46 @@ def test_a_killed_sweep_goes_on(mine: str, tmp_path: Path) -> None:
     (cut / RECORDS).write_bytes(blank)
     main(words(mine, cut, *more))
     assert (cut / RECORDS).read_bytes() == blank + b"\n"
+
+
+def test_a_killed_sweep_with_stores_goes_on(mine: str, tmp_path: Path) -> None:
+    """Each run has a store of its own, resumes from it after kill -9, and leaves none behind."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    more = ["--grid", "seed=1,2,3", "--rounds", "40", "--workers", "2"]
+    stores = ["--store", "lmdb", "--commit-every", "3"]
+    main(words(mine, whole, *more))
+    program = [sys.executable, "-c", "from fedadavr.cli import main; main()"]
+    process = subprocess.Popen([*program, *words(mine, cut, *more, *stores)],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    deadline = time.monotonic() + 120
+
+    def rounds() -> list[int]:
+        """How far the runs under way are."""
+        return [
+            len(path.read_bytes().splitlines()) for path in cut.glob("unfinished/*/metrics.jsonl")
+        ]
+
+    while len(rounds()) < 2 or min(rounds()) < 7:  # both have committed
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert any(committed(path) for path in cut.glob("unfinished/*/checkpoint"))
+    main(words(mine, cut, *more))  # without --store: they go on as they began
+    assert figures(cut) == figures(whole)
+    assert not (cut / "unfinished").exists()
+
+
+def test_a_run_killed_too_early_begins_again(mine: str, tmp_path: Path) -> None:
+    """It goes on only where both its settings and its checkpoint are there."""
+    folder, stores = tmp_path / "run", Machine(store="lmdb", commit_every=2)
+    assert own_place(stores, folder) == (Machine(checkpoint_every=2), False)
+    (folder / "checkpoint").mkdir(parents=True)
+    (folder / "checkpoint" / "data.mdb").touch()
+    assert own_place(stores, folder)[1] is False  # no settings yet: it was killed too early
+    (folder / "config.toml").touch()
+    assert own_place(stores, folder)[1] is True
 
 
 def test_a_run_that_diverges_has_a_record(
@@ -231,6 +283,7 @@ def test_a_search_may_propose_a_point_again(
         (["--grid", "sever-lr=1"], "did you mean 'server-lr'"),
         (["--grid", "rounds=1,many"], "rounds must be of type int, got 'many'"),
         (["--grid", "server-lr"], "type a field and its values"),
+        (["--grid", "fast=maybe"], "fast must be of type bool, got 'maybe'"),
         (["--grid", "seed=1,1"], "names a value twice"),
         (["--grid", "seed=1", "seed=2"], "names a field twice"),
         (["--grid", "algorithm=fedavg,fedadavr", "optimizer=adam"], "fedavg has no setting"),
@@ -247,7 +300,9 @@ def test_a_search_may_propose_a_point_again(
         (["--search", "optuna", "--grid", "optimizer=adam,foo,yogi"], "unknown optimizer 'foo'"),
         (["--commit-every", "5"], "each needs a store of its own"),
         (["--algorithms", "fedavg:client-lr=1", "--grid", "client-lr=2"], "has its own"),
-        (["--store", "lmdb:x"], "each needs a store of its own"),
+        (["--store", "lmdb:x"], "each needs a store of its own: type --store lmdb"),
+        (["--store", "redis://x:1"], "each needs a store of its own: type --store lmdb"),
+        (["--store", "lmdb", "--encrypt-with", "key"], "stores do not stay"),
     ],
 )
 def test_bad_sweeps_are_refused_before_any_work(
@@ -306,6 +361,26 @@ def test_a_run_is_named_by_its_settings(mine: str, tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(given(replace(one, load=str(elsewhere))))
 
 
+def test_fast_paths_do_not_change_which_run_it_is() -> None:
+    """A record of older versions, one with fast paths and one without are of the same run."""
+    experiment = Experiment(dataset="mnist", partition="iid").resolved()
+    plain = replace(experiment, fast=False)
+    assert "fast" not in given(experiment)  # as it was recorded before there were any
+    assert given(plain) == given(experiment) | {"fast": False}
+    assert run_id(given(plain)) == run_id(given(experiment))
+    assert "--no-fast" in command(plain)
+    assert "fast" not in command(experiment)
+
+
+def test_recorded_results_are_known_as_done() -> None:
+    """The runs of the tables that are committed would not be done again."""
+    for preset in ("mnist-optimizers", "fmnist-precisions"):
+        records = read_lines(ROOT / "results" / "paper" / preset / RECORDS)
+        done = {record.id for record in records}
+        wanted = PRESETS[preset].experiments([], (42, 43, 44))
+        assert {run_id(given(e)) for e in wanted} == done
+
+
 def test_a_file_that_changes_under_a_sweep_is_refused(mine: str, tmp_path: Path) -> None:
     """A record names the file that it ran, by its contents; after a change nobody could say."""
     copy = tmp_path / "copy.py"
@@ -327,6 +402,7 @@ def test_the_command_of_a_record_runs_it_again() -> None:
         Experiment(dataset="fmnist", algorithm="fedprox", mu=1e-9, rounds=150, average_last=25),
         Experiment(dataset="fmnist", rounds=150, average_last=10, client_lr=0.0031415926535),
         Experiment(dataset="shakespeare", evaluate_examples=20_000, algorithm="fedavg"),
+        Experiment(dataset="mnist", fast=False),
     ):
         full = experiment.resolved()
         line = command(full).split()

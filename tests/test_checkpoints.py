@@ -1,0 +1,190 @@
+"""A run's checkpoint is as strong as any store: damage, loss and a second resume are noticed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import numpy as np
+import pytest
+
+from fedadavr.cli import main
+from fedadavr.experiments.folder import RunFolder
+from fedadavr.experiments.run import Machine, run
+from fedadavr.memory import StoreError, open_store
+from tests.rounds import flat, opened
+from tests.test_runs import outcome, small
+
+FIXTURES = Path(__file__).parent / "fixtures" / "format-1"
+
+
+def files(path: Path) -> dict[str, bytes]:
+    """What the user can lose: all but locks."""
+    return {
+        str(p.relative_to(path)): p.read_bytes()
+        for p in path.rglob("*")
+        if p.is_file() and "lock" not in p.name
+    }
+
+
+def test_damaged_weights_are_noticed(mine: str, tmp_path: Path) -> None:
+    """Wherever a byte of the model is changed, the run does not go on, and nothing is rewritten."""
+    out = tmp_path / "run"
+    run(small(mine), Machine(), out)
+    with open_store(RunFolder(out).checkpoint(), read_only=True) as store:  # type: ignore[union-attr]
+        w = store.state()["w"].tobytes()  # type: ignore[index]
+    whole = (out / "checkpoint" / "data.mdb").read_bytes()
+    at = whole.index(w[:200])
+    for offset in np.random.default_rng(0).integers(0, len(w), 124):
+        raw = bytearray(whole)
+        # The last commit's copy may lie behind an older one: spoil every place that holds it.
+        here = at
+        while here >= 0:
+            raw[here + offset] ^= 1
+            here = whole.find(w[:200], here + 1)
+        (out / "checkpoint" / "data.mdb").write_bytes(raw)
+        before = files(out)
+        with pytest.raises(StoreError, match=r"state\.w/0 has a wrong checksum"):
+            run(small(mine, rounds=14), Machine(), out, resume=True)
+        assert files(out) == before
+
+
+def test_a_missing_checkpoint_does_not_begin_again(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lines that there are stay; one sentence says what to do."""
+    out = tmp_path / "run"
+    run(small(mine), Machine(), out)
+    shutil.rmtree(out / "checkpoint")
+    before = files(out)
+    with pytest.raises(SystemExit):
+        main(["run", "--resume", str(out), "--rounds", "14", "--load", mine])
+    assert "has lost its checkpoint: restore the folder" in capsys.readouterr().err
+    assert files(out) == before
+    (out / "checkpoint").mkdir()  # an empty folder is no checkpoint either
+    with pytest.raises(SystemExit):
+        main(["run", "--resume", str(out), "--rounds", "14", "--load", mine])
+    assert "there is no store in" in capsys.readouterr().err
+    assert files(out) == before
+
+
+def test_a_run_that_was_never_kept_begins_again(mine: str, tmp_path: Path) -> None:
+    """Killed before its first checkpoint it has nothing to lose, and its lines are written anew."""
+    out, whole = tmp_path / "run", tmp_path / "whole"
+    run(small(mine), Machine(), whole)
+
+    def die(row: dict[str, Any]) -> None:
+        if row["round"] == 3:
+            raise RuntimeError("as if killed")
+
+    with pytest.raises(RuntimeError):
+        run(small(mine), Machine(checkpoint_every=0), out, on_row=die)
+    run(small(mine), Machine(), out, resume=True)
+    assert outcome(out) == outcome(whole)
+
+
+def test_resume_twice_at_once_is_refused(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second one says who has the run, and touches nothing."""
+    out = tmp_path / "run"
+    run(small(mine), Machine(), out)
+    with open_store(RunFolder(out).checkpoint()):  # type: ignore[union-attr]
+        before = files(out)
+        words = ["run", "--resume", str(out), "--rounds", "14", "--load", mine]
+        done = subprocess.run(
+            [sys.executable, "-c", "from fedadavr.cli import main; main()", *words],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "is in use by another server" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert files(out) == before
+
+
+def test_another_runs_checkpoint_is_refused(mine: str, tmp_path: Path) -> None:
+    """Copied by mistake, it would silently be a mixture of two."""
+    for seed in (1, 2):
+        run(small(mine, seed=seed), Machine(), tmp_path / str(seed))
+    shutil.rmtree(tmp_path / "1" / "checkpoint")
+    shutil.copytree(tmp_path / "2" / "checkpoint", tmp_path / "1" / "checkpoint")
+    with pytest.raises(ValueError, match="holds another run than the one in"):
+        run(small(mine, seed=1, rounds=14), Machine(), tmp_path / "1", resume=True)
+
+
+def test_nothing_executable_in_a_checkpoint(mine: str, tmp_path: Path) -> None:
+    """The manifest is JSON, all else numbers: a pickle would begin with its protocol's byte."""
+    out = tmp_path / "run"
+    run(small(mine, codec="int8"), Machine(), out)
+    with lmdb.open(str(out / "checkpoint"), max_dbs=7, readonly=True) as env, env.begin() as txn:
+        manifest = txn.get(b"manifest", db=env.open_db(b"state", txn, create=False))
+    assert manifest is not None
+    assert manifest[9:10] == b"{"
+    assert b"\x80\x04\x95" not in (out / "checkpoint" / "data.mdb").read_bytes()
+
+
+def test_a_run_of_version_0_1_goes_on(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Resuming says how to convert it; converted, it ends as the run that was never interrupted."""
+    out, whole = tmp_path / "run", tmp_path / "whole"
+    shutil.copytree(FIXTURES / "run", out)
+    config = out / "config.toml"
+    config.write_text(config.read_text().replace("MINE", mine))
+    with pytest.raises(SystemExit):
+        main(["run", "--resume", str(out), "--load", mine])
+    assert f"fedadavr memory upgrade {out}" in capsys.readouterr().err
+    main(["memory", "upgrade", str(out)])
+    assert "can be continued" in capsys.readouterr().out
+    main(["run", "--resume", str(out), "--load", mine])
+    run(small(mine, algorithm="fedadavr-plus", codec="int8"), Machine(), whole)
+    (_, records), rows = outcome(out)
+    (_, expected_records), expected_rows = outcome(whole)
+    assert records == expected_records
+    assert rows == expected_rows
+    for name in ("w", "optimizer", "memory", "kinds"):
+        found, expected = (part_of(path, name) for path in (out, whole))
+        assert found == expected, name
+
+
+def part_of(path: Path, name: str) -> Any:
+    """A part of the state of the run in a folder."""
+    with opened(RunFolder(path).checkpoint(), read_only=True) as store:
+        state = store.state()
+    part = state["w"] if name == "w" else state["server"][name]
+    if name == "memory":
+        part.pop("reach")  # what has been in the total is not known of before
+    return flat(part)
+
+
+def test_going_back_to_a_round(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--snapshot-every`, `memory rewind`, and the run ends as it would have."""
+    out, whole = tmp_path / "run", tmp_path / "whole"
+    run(small(mine), Machine(), whole)
+    run(small(mine), Machine(snapshot_every=3, checkpoint_every=1), out)
+    main(["memory", "rewind", str(out), "--round", "6"])
+    assert "is at round 6 again" in capsys.readouterr().out
+    run(small(mine), Machine(), out, resume=True)
+    assert outcome(out) == outcome(whole)
+    with pytest.raises(SystemExit):
+        main(["memory", "rewind", str(out), "--round", "7"])
+    assert "has no snapshot of round 7; there are: 3, 6" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", [b"\xff", b"5", b"{}", b'{"round": "x"}', b"{"])
+def test_a_damaged_line_costs_only_itself(line: bytes, mine: str, tmp_path: Path) -> None:
+    """The other lines stay, and the file as it was is kept beside it."""
+    out = tmp_path / "run"
+    run(small(mine), Machine(), out)
+    lines = (out / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    broken = b"".join([lines[0], line + b"\n", *lines[2:]])
+    (out / "metrics.jsonl").write_bytes(broken)
+    run(small(mine, rounds=14), Machine(), out, resume=True)
+    assert [row["round"] for row in RunFolder(out).rows()] == [1, *range(3, 15)]
+    assert (out / "metrics.jsonl.damaged").read_bytes() == broken
