@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 export FLWR_TELEMETRY_ENABLED = 0
 export RAY_USAGE_STATS_ENABLED = 0
 
-.PHONY: setup demo test crash deployment-test flower-simulation flower-deployment lint format bench crosscheck clean
+.PHONY: setup demo test crash torture deployment-test flower-simulation flower-deployment lint format bench crosscheck clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,10 @@ test: setup
 
 crash: setup  # two hundred kills for each store, some twenty minutes
 	$(BIN)/python -m pytest -q -m slow
+
+torture: setup  # a thousand kills and faults, then 100,000 odd inputs at every door; make torture SEED=7
+	$(BIN)/python -m tests.torture --faults 1000 $(if $(SEED),--seed $(SEED))
+	FUZZ=20000 $(BIN)/python -m pytest -q tests/test_doors.py
 
 deployment-test: setup  # a real Flower deployment is killed in several ways, some minutes
 	$(BIN)/python -m pytest -q -m deployment tests/test_flower_deployment.py

@@ -73,10 +73,14 @@ class Plain(FedAdaVRPlus):
         if not len(cohort):
             out[...] = w
             return out
-        inverse = np.float32(1 / self.client_lr)
+        inverse = np.full(len(cohort), 1 / self.client_lr, np.float32)
         whole = [x if isinstance(x, np.ndarray) else np.concatenate(x) for x in replies]
-        g = np.stack([(w - x) * inverse for x in whole])
-        self._check_updates(w, cohort, np.square(g, dtype=np.float64).sum(axis=1, keepdims=True))
+        g = (w - np.stack(whole)) * inverse[:, None]
+        sent = self._lengths(np.square(g, dtype=np.float64))
+        self._check_updates(w, cohort, replies, sent)
+        clipped = self._clip(w, sent, self._fractions(cohort), inverse)
+        g = (w - np.stack(whole)) * inverse[:, None]
+        lengths = self._lengths(np.square(g, dtype=np.float64))
         page = self.memory.open(cohort.keys)
         self._check_owners(cohort, page)
         own = self._recall(page)
@@ -113,6 +117,10 @@ class Plain(FedAdaVRPlus):
         ages = [self.memory.round + 1 - record.round for record in page.records if record]
         self.staleness = float(np.mean(ages)) if ages else 0.0
         self.memory.close(page, after, self._owners(cohort))
+        self._note_clipped(cohort, clipped, sent, lengths)
+        self.influence.learn(
+            lengths / self.client_lr, cohort.examples, cohort.steps, len(self.clipped)
+        )
         self.stepper.step(w, (self.client_lr * r).astype(np.float32), out)
         self.learn_from(cohort, products)
         return out
@@ -257,13 +265,11 @@ class ReplacingKinds(Kinds):
     now = 0  # the last round
     left: Sequence[int] = ()  # the centers given up in this round
 
-    def assign(
-        self, w: Vector, replies: Sequence[Any], inverse: np.float32, sketch: Any
-    ) -> Assignment:
+    def assign(self, w: Vector, replies: Sequence[Any], inverse: Any, sketch: Any) -> Assignment:
         """The kind of each reply; a center that is taken over predicts nothing in this round."""
         left = []
-        for x in replies if len(self) == self.most else ():
-            g = (w - x) * inverse
+        for x, factor in zip(replies, inverse, strict=True) if len(self) == self.most else ():
+            g = (w - x) * factor
             size = np.linalg.norm(self.vectors, axis=1) * np.linalg.norm(g)
             cosines = np.divide(self.vectors @ g, size, out=np.zeros_like(size), where=size > 0)
             oldest = int(np.argmin(self.fed))
