@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedadavr import Layout, Update, algorithm
-from fedadavr.memory import open_store
+from fedadavr.stores import open_store
 
 LAYOUT = Layout({"a": (40, 30), "b": (31,), "c": (7, 3)})
 CLIENTS = 30

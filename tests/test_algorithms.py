@@ -37,7 +37,7 @@ REMEMBERING = {
 
 def reference_server(name: str, layout: Layout, server: Any, **chosen: Any) -> reference.Server:
     """The reference with the settings of a server."""
-    mine = server.stepper
+    mine = server.server_optimizer
     optimizer = reference.Optimizer(
         mine.name, layout.shapes, mine.lr, mine.beta1, mine.beta2, mine.eps, mine.weight_decay,
         mine.trust_ratio,

@@ -14,8 +14,8 @@ import pytest
 
 from fedadavr.cli import main
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.experiments.run import Machine, run
-from fedadavr.memory import StoreError, open_store
+from fedadavr.experiments.run import RunOptions, run
+from fedadavr.stores import StoreError, open_store
 from tests.rounds import flat, opened
 from tests.test_runs import outcome, small
 
@@ -34,7 +34,7 @@ def files(path: Path) -> dict[str, bytes]:
 def test_damaged_weights_are_noticed(mine: str, tmp_path: Path) -> None:
     """Wherever a byte of the model is changed, the run does not go on, and nothing is rewritten."""
     out = tmp_path / "run"
-    run(small(mine), Machine(), out)
+    run(small(mine), RunOptions(), out)
     with open_store(RunFolder(out).checkpoint(), read_only=True) as store:  # type: ignore[union-attr]
         w = store.state()["w"].tobytes()  # type: ignore[index]
     whole = (out / "checkpoint" / "data.mdb").read_bytes()
@@ -49,7 +49,7 @@ def test_damaged_weights_are_noticed(mine: str, tmp_path: Path) -> None:
         (out / "checkpoint" / "data.mdb").write_bytes(raw)
         before = files(out)
         with pytest.raises(StoreError, match=r"state\.w/0 has a wrong checksum"):
-            run(small(mine, rounds=14), Machine(), out, resume=True)
+            run(small(mine, rounds=14), RunOptions(), out, resume=True)
         assert files(out) == before
 
 
@@ -58,7 +58,7 @@ def test_a_missing_checkpoint_does_not_begin_again(
 ) -> None:
     """The lines that there are stay; one sentence says what to do."""
     out = tmp_path / "run"
-    run(small(mine), Machine(), out)
+    run(small(mine), RunOptions(), out)
     shutil.rmtree(out / "checkpoint")
     before = files(out)
     with pytest.raises(SystemExit):
@@ -75,15 +75,15 @@ def test_a_missing_checkpoint_does_not_begin_again(
 def test_a_run_that_was_never_kept_begins_again(mine: str, tmp_path: Path) -> None:
     """Killed before its first checkpoint it has nothing to lose, and its lines are written anew."""
     out, whole = tmp_path / "run", tmp_path / "whole"
-    run(small(mine), Machine(), whole)
+    run(small(mine), RunOptions(), whole)
 
     def die(row: dict[str, Any]) -> None:
         if row["round"] == 3:
             raise RuntimeError("as if killed")
 
     with pytest.raises(RuntimeError):
-        run(small(mine), Machine(checkpoint_every=0), out, on_row=die)
-    run(small(mine), Machine(), out, resume=True)
+        run(small(mine), RunOptions(checkpoint_every=0), out, on_row=die)
+    run(small(mine), RunOptions(), out, resume=True)
     assert outcome(out) == outcome(whole)
 
 
@@ -92,7 +92,7 @@ def test_resume_twice_at_once_is_refused(
 ) -> None:
     """The second one says who has the run, and touches nothing."""
     out = tmp_path / "run"
-    run(small(mine), Machine(), out)
+    run(small(mine), RunOptions(), out)
     with open_store(RunFolder(out).checkpoint()):  # type: ignore[union-attr]
         before = files(out)
         words = ["run", "--resume", str(out), "--rounds", "14", "--load", mine]
@@ -109,17 +109,17 @@ def test_resume_twice_at_once_is_refused(
 def test_another_runs_checkpoint_is_refused(mine: str, tmp_path: Path) -> None:
     """Copied by mistake, it would silently be a mixture of two."""
     for seed in (1, 2):
-        run(small(mine, seed=seed), Machine(), tmp_path / str(seed))
+        run(small(mine, seed=seed), RunOptions(), tmp_path / str(seed))
     shutil.rmtree(tmp_path / "1" / "checkpoint")
     shutil.copytree(tmp_path / "2" / "checkpoint", tmp_path / "1" / "checkpoint")
     with pytest.raises(ValueError, match="holds another run than the one in"):
-        run(small(mine, seed=1, rounds=14), Machine(), tmp_path / "1", resume=True)
+        run(small(mine, seed=1, rounds=14), RunOptions(), tmp_path / "1", resume=True)
 
 
 def test_nothing_executable_in_a_checkpoint(mine: str, tmp_path: Path) -> None:
     """The manifest is JSON, all else numbers: a pickle would begin with its protocol's byte."""
     out = tmp_path / "run"
-    run(small(mine, codec="int8"), Machine(), out)
+    run(small(mine, codec="int8"), RunOptions(), out)
     with lmdb.open(str(out / "checkpoint"), max_dbs=7, readonly=True) as env, env.begin() as txn:
         manifest = txn.get(b"manifest", db=env.open_db(b"state", txn, create=False))
     assert manifest is not None
@@ -141,7 +141,7 @@ def test_a_run_of_version_0_1_goes_on(
     main(["memory", "upgrade", str(out)])
     assert "can be continued" in capsys.readouterr().out
     main(["run", "--resume", str(out), "--load", mine])
-    run(small(mine, algorithm="fedadavr-plus", codec="int8"), Machine(), whole)
+    run(small(mine, algorithm="fedadavr-plus", codec="int8"), RunOptions(), whole)
     (_, records), rows = outcome(out)
     (_, expected_records), expected_rows = outcome(whole)
     assert records == expected_records
@@ -166,11 +166,11 @@ def test_going_back_to_a_round(
 ) -> None:
     """`--snapshot-every`, `memory rewind`, and the run ends as it would have."""
     out, whole = tmp_path / "run", tmp_path / "whole"
-    run(small(mine), Machine(), whole)
-    run(small(mine), Machine(snapshot_every=3, checkpoint_every=1), out)
+    run(small(mine), RunOptions(), whole)
+    run(small(mine), RunOptions(snapshot_every=3, checkpoint_every=1), out)
     main(["memory", "rewind", str(out), "--round", "6"])
     assert "is at round 6 again" in capsys.readouterr().out
-    run(small(mine), Machine(), out, resume=True)
+    run(small(mine), RunOptions(), out, resume=True)
     assert outcome(out) == outcome(whole)
     with pytest.raises(SystemExit):
         main(["memory", "rewind", str(out), "--round", "7"])
@@ -181,10 +181,10 @@ def test_going_back_to_a_round(
 def test_a_damaged_line_costs_only_itself(line: bytes, mine: str, tmp_path: Path) -> None:
     """The other lines stay, and the file as it was is kept beside it."""
     out = tmp_path / "run"
-    run(small(mine), Machine(), out)
+    run(small(mine), RunOptions(), out)
     lines = (out / "metrics.jsonl").read_bytes().splitlines(keepends=True)
     broken = b"".join([lines[0], line + b"\n", *lines[2:]])
     (out / "metrics.jsonl").write_bytes(broken)
-    run(small(mine, rounds=14), Machine(), out, resume=True)
+    run(small(mine, rounds=14), RunOptions(), out, resume=True)
     assert [row["round"] for row in RunFolder(out).rows()] == [1, *range(3, 15)]
     assert (out / "metrics.jsonl.damaged").read_bytes() == broken

@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 
 from fedadavr import Layout, Rejected, Update, algorithm, algorithms
 from fedadavr.experiments.experiment import Experiment, read_toml
-from fedadavr.memory import Record, StoreError, open_store
-from fedadavr.memory.checking import check
-from fedadavr.memory.lmdb import LmdbStore
-from fedadavr.memory.opening import public
-from fedadavr.memory.records import SIZE, pack, unpack
-from fedadavr.memory.redis import _parse_url as parse_url
-from fedadavr.memory.seal import Seal
-from fedadavr.memory.store import Damaged
+from fedadavr.memory.verify import check
+from fedadavr.stores import Record, StoreError, open_store
+from fedadavr.stores.addresses import public
+from fedadavr.stores.lmdb import LmdbStore
+from fedadavr.stores.record_format import SIZE, pack, unpack
+from fedadavr.stores.redis import _parse_url as parse_url
+from fedadavr.stores.seal import Seal
+from fedadavr.stores.store import Damaged
 from tests.rounds import LAYOUT, flat, play, server_on
 
 CASES = int(os.environ.get("FUZZ", "150"))
@@ -63,7 +63,7 @@ odd_ids = st.one_of(
 
 
 def finite(server: Any, w: Any) -> bool:
-    arrays = [w, server.stepper.m, server.stepper.v]
+    arrays = [w, server.server_optimizer.m, server.server_optimizer.v]
     if server.memory is not None:
         arrays.append(server.memory.total)
     return all(np.isfinite(x).all() for x in arrays)

@@ -30,16 +30,16 @@ from torch import nn
 import fedadavr.flower as flower
 from fedadavr import Layout, Update, algorithm, algorithms
 from fedadavr.algorithms.registry import algorithm_class
-from fedadavr.clients import FlatModel, Recipe, layout_of
+from fedadavr.clients import FlatModel, LocalSGD, layout_of
 from fedadavr.data import Arrays, federate, load
 from fedadavr.flower.arrays import BadArrays, Model, view
 from fedadavr.flower.identity import Identities
 from fedadavr.flower.metrics import average
 from fedadavr.flower.replies import NothingAccepted
 from fedadavr.flower.strategy import CORRECTION
-from fedadavr.memory import StoreError
 from fedadavr.models import build
 from fedadavr.simulation import Engine
+from fedadavr.stores import StoreError
 from tests.flower_grid import LocalGrid, app_that
 from tests.flower_simulation import CASES, CONFIG, FAULTS, NODES, ROOT, ROUNDS
 
@@ -79,8 +79,8 @@ def test_flower_and_the_engine_agree(tmp_path: Path) -> None:
         if "codec" in settings or settings["algorithm"] == "scaffold":
             settings["population"] = NODES
         server = algorithm(settings.pop("algorithm"), layout, client_lr=0.01, **settings)
-        recipe = Recipe(0.01, 0.9, 1, 20, server.needs.proximal_mu)
-        with Engine(server, module, federation, recipe, seed=42, clients_per_round=2) as engine:
+        local_sgd = LocalSGD(0.01, 0.9, 1, 20, server.needs.proximal_mu)
+        with Engine(server, module, federation, local_sgd, seed=42, clients_per_round=2) as engine:
             for _ in range(ROUNDS):
                 engine.finish_training()
             expected = layout.split(engine.w.copy())
@@ -347,7 +347,7 @@ def test_the_server_needs_no_pytorch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import numpy as np\n"
-        "from fedadavr.flower import FedAdaVR, Guide, answer_identity\n"
+        "from fedadavr.flower import FedAdaVR, ClientHook, answer_identity\n"
         "from flwr.app import Array, ArrayRecord\n"
         "FedAdaVR(codec='int8')._prepare(ArrayRecord({'x': Array(np.ones(3, np.float32))}))\n"
     )
@@ -543,8 +543,8 @@ def test_the_guide_trains_as_the_engine_does(momentum: float) -> None:
     correction = np.random.default_rng(2).normal(0, 0.1, layout.size).astype(np.float32)
     flat = FlatModel(net())
     start = flat.w.clone()
-    recipe = Recipe(0.1, momentum, 2, 7, proximal_mu=0.3)
-    flat.train(start, Arrays(x, y), torch.arange(30), recipe, np.random.default_rng(3),
+    local_sgd = LocalSGD(0.1, momentum, 2, 7, proximal_mu=0.3)
+    flat.train(start, Arrays(x, y), torch.arange(30), local_sgd, np.random.default_rng(3),
                torch.from_numpy(correction))  # fmt: skip
 
     sent = message({
@@ -554,7 +554,7 @@ def test_the_guide_trains_as_the_engine_does(momentum: float) -> None:
     })  # fmt: skip
     sgd = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=momentum)
     rng = np.random.default_rng(3)
-    with flower.Guide(sent, plain, sgd) as guide:
+    with flower.ClientHook(sent, plain, sgd) as guide:
         for _ in range(2):
             for batch in torch.from_numpy(rng.permutation(30)).split(7):
                 sgd.zero_grad()

@@ -14,8 +14,8 @@ from fedadavr.flower.allowed import Allowed, fingerprint
 from fedadavr.flower.identity import IDS_PER_NODE, Identities
 from fedadavr.flower.ids import bad_id
 from fedadavr.memory import ClientMemory
-from fedadavr.memory.lmdb import LmdbStore
 from fedadavr.memory.population import Population
+from fedadavr.stores.lmdb import LmdbStore
 from fedadavr.vector import Layout
 from tests.flower_grid import LocalGrid, app_that, drawn, federation, first_model, strategy_on
 

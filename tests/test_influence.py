@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from fedadavr import Layout, Rejected, Update, algorithm, algorithms, kernels
 from fedadavr.algorithms.influence import BINS, LEAP, Influence, Scale, shared_out
+from fedadavr.codecs import CODECS
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.experiments.run import Machine, run
-from fedadavr.memory import CODECS
-from fedadavr.simulation import Diverged, crew
+from fedadavr.experiments.run import RunOptions, run
+from fedadavr.simulation import Diverged, workers
 from tests.test_promises import flat, snapshot
 
 LAYOUT = Layout({"a": (20, 30), "b": (31,)})
@@ -662,16 +662,16 @@ def small(mine: str, **changes: Any) -> Experiment:
 
 def spoil(monkeypatch: pytest.MonkeyPatch, spoilt: Any) -> None:
     """Some jobs' replies become something else: `spoilt` gives their loss and what is added."""
-    do = crew.Worker.do
+    do = workers.Worker.do
 
-    def spoiling(self: Any, job: Any, desk: Any) -> Any:
-        done = do(self, job, desk)
-        if isinstance(job, crew.Train) and (found := spoilt(job)) is not None:
-            desk.replies[job.place] += found[1]
+    def spoiling(self: Any, job: Any, buffers: Any) -> Any:
+        done = do(self, job, buffers)
+        if isinstance(job, workers.Train) and (found := spoilt(job)) is not None:
+            buffers.replies[job.place] += found[1]
             done = done._replace(result=(found[0], done.result[1]))
         return done
 
-    monkeypatch.setattr(crew.Worker, "do", spoiling)
+    monkeypatch.setattr(workers.Worker, "do", spoiling)
 
 
 @pytest.mark.parametrize(("loss", "added", "field"), [
@@ -683,13 +683,13 @@ def test_a_bad_reply_costs_only_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """A client that diverges in round 2: its round goes on without it, and says so."""
-    run(small(mine, algorithm=name, rounds=12), Machine(), tmp_path / "honest")
+    run(small(mine, algorithm=name, rounds=12), RunOptions(), tmp_path / "honest")
 
     def spoilt(job: Any) -> Any:
         return (loss, added) if job.round == 2 and job.place == 0 else None
 
     spoil(monkeypatch, spoilt)
-    run(small(mine, algorithm=name, rounds=12), Machine(), tmp_path / "spoilt")
+    run(small(mine, algorithm=name, rounds=12), RunOptions(), tmp_path / "spoilt")
     rows = RunFolder(tmp_path / "spoilt").rows()
     assert [row.get(field) for row in rows] == [None, 1, *[None] * 10]
     assert math.isfinite(rows[1]["train_loss"])
@@ -704,7 +704,7 @@ def test_three_rounds_that_come_to_nothing_end_a_run(
     """Two do not: the model stays, the row says so; and going on counts those before."""
     lost = {2, 3}
     spoil(monkeypatch, lambda job: (math.inf, 0.0) if job.round in lost else None)
-    run(small(mine), Machine(), tmp_path / "two")
+    run(small(mine), RunOptions(), tmp_path / "two")
     rows = RunFolder(tmp_path / "two").rows()
     assert [row.get("rejected") for row in rows] == [None, 3, 3, None, None, None]
     assert [row["train_loss"] is None for row in rows] == [False, True, True, False, False, False]
@@ -712,10 +712,10 @@ def test_three_rounds_that_come_to_nothing_end_a_run(
     lost |= {4, 5}
     message = "round 4: .* every reply of 3 rounds in a row was rejected, most often because its"
     with pytest.raises(Diverged, match=message):
-        run(small(mine), Machine(), tmp_path / "three")
-    run(small(mine, rounds=3), Machine(), tmp_path / "resumed")
+        run(small(mine), RunOptions(), tmp_path / "three")
+    run(small(mine, rounds=3), RunOptions(), tmp_path / "resumed")
     with pytest.raises(Diverged, match=message):
-        run(small(mine), Machine(), tmp_path / "resumed", resume=True)
+        run(small(mine), RunOptions(), tmp_path / "resumed", resume=True)
 
 
 @pytest.mark.parametrize("name", ["fednova", "scaffold"])

@@ -15,7 +15,8 @@ import pytest
 
 from fedadavr.cli import main
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.memory import ClientMemory, open_store
+from fedadavr.memory import ClientMemory
+from fedadavr.stores import open_store
 from tests.redis_servers import RedisServer
 from tests.rounds import play, server_on
 from tests.test_stores import spoil
@@ -173,9 +174,9 @@ def test_plan_has_the_papers_table(capsys: pytest.CaptureFixture[str]) -> None:
 def test_plan_tells_lmdbs_disk(codec: str, tmp_path: Path) -> None:
     """The figure for the disk is what a store of that size takes, to five percent."""
     from fedadavr.bench.memory import Case, fill
+    from fedadavr.codecs import CODECS
     from fedadavr.experiments.plan import layouts, row
-    from fedadavr.memory import CODECS
-    from fedadavr.memory.lmdb import LmdbStore
+    from fedadavr.stores.lmdb import LmdbStore
 
     layout = layouts(["lenet5"])["lenet5"]
     with LmdbStore(tmp_path / "s") as store:

@@ -12,7 +12,7 @@ import pytest
 
 from fedadavr.cli import main
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import RECORDS, Record, given, read_lines
+from fedadavr.experiments.records import RECORDS, RunRecord, given, read_lines
 from fedadavr.paper import numbers
 from fedadavr.paper.claims import claims, compare
 from fedadavr.paper.presets import BASELINES, PRESETS, RATES, SEEDS, TUNING_SEED, Preset, Row
@@ -21,16 +21,20 @@ from fedadavr.paper.results import Figure, Results, accuracy, of_paper, seed_of
 from fedadavr.report.blocks import Table
 
 
-def made_up(preset: Preset, seeds: tuple[int, ...] = SEEDS) -> list[Record]:
+def made_up(preset: Preset, seeds: tuple[int, ...] = SEEDS) -> list[RunRecord]:
     """Records of all runs of a preset, with figures that follow from the settings."""
     records = [
-        Record(given(e), [e.rounds or 0], [10 + 100 * e.client_lr], [1.0], 10 + 100 * e.client_lr)
+        RunRecord(
+            given(e), [e.rounds or 0], [10 + 100 * e.client_lr], [1.0], 10 + 100 * e.client_lr
+        )
         for e in preset.choices()
     ]
     for k, e in enumerate(preset.experiments(records, seeds)):
         worth = 50.0 + hash_of(e.algorithm, e.optimizer, e.server_lr) + 0.1 * (k % 3)
         records.append(
-            Record(given(e), [5, e.rounds or 0], [worth / 2, worth], [2.0, 1.0], worth, 1.0, worth)
+            RunRecord(
+                given(e), [5, e.rounds or 0], [worth / 2, worth], [2.0, 1.0], worth, 1.0, worth
+            )
         )
     return records
 
@@ -95,7 +99,7 @@ def test_a_candidate_that_diverged_is_not_chosen() -> None:
     """It counts as nothing; a candidate that was not run makes no choice."""
     preset = PRESETS["mnist-baselines"]
     records = [
-        Record(given(e), final_accuracy=None if e.client_lr == 0.1 else 10 + e.client_lr,
+        RunRecord(given(e), final_accuracy=None if e.client_lr == 0.1 else 10 + e.client_lr,
                failure="it diverged" if e.client_lr == 0.1 else None)
         for e in preset.choices()
     ]  # fmt: skip
@@ -172,7 +176,7 @@ def rated(
         values = worth(e)
         rounds = list(range(1, len(values) + 1))
         mean = sum(values) / len(values)
-        records.append(Record(given(e), rounds, values, [1.0] * len(values), mean, 1.0, mean))
+        records.append(RunRecord(given(e), rounds, values, [1.0] * len(values), mean, 1.0, mean))
     return {row.labels[0]: row.cells[0].text for row in claims(Results(records)).rows}
 
 
@@ -301,7 +305,7 @@ def test_other_client_rates_have_tables_of_their_own() -> None:
     usual = preset.experiments([], (42,))
     assert len(rates) == 3 * len(usual)
     assert preset.minutes(1, 2, client_lrs=3) == pytest.approx(3 * preset.minutes(1, 2))
-    records = [Record(given(e), [10], [50.0], [1.0], 50.0, 1.0, 50.0) for e in rates]
+    records = [RunRecord(given(e), [10], [50.0], [1.0], 50.0, 1.0, 50.0) for e in rates]
     page = paper_page(Results(records))
     titles = [s.title for s in page.sections]
     for title in ("", ", client rate 0.001", ", client rate 0.1"):

@@ -12,9 +12,9 @@ import pytest
 from fedadavr import Layout, Update, algorithm, kernels
 from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
 from fedadavr.algorithms.trust import Trust, smallest_variance
-from fedadavr.memory import open_store
-from fedadavr.memory.checking import check
 from fedadavr.memory.kinds import Kinds
+from fedadavr.memory.verify import check
+from fedadavr.stores import open_store
 from tests.rounds import digest
 from tests.test_algorithms import reference_server
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fedadavr import Layout, Rejected, Update, algorithm, algorithms, kernels
-from fedadavr.memory import CODECS, ClientMemory
+from fedadavr.codecs import CODECS
+from fedadavr.memory import ClientMemory
 
 LAYOUT = Layout({"a": (5, 3), "b": (4,)})
 ALGORITHMS = algorithms()  # before another test brings its own

@@ -17,7 +17,7 @@ import pytest
 
 from fedadavr.cli import main
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import Record, given
+from fedadavr.experiments.records import RunRecord, given
 from fedadavr.report import csv_file, html, markdown, png
 from fedadavr.report.blocks import Cell, Curves, Page, Panel, Row, Series, Table, Text, mark_best
 from fedadavr.report.curve import curve
@@ -29,20 +29,20 @@ from tests.browser import PROGRAM, Browser
 EVIL = "<script>alert(1)</script> & |*_"
 
 
-def record(final: float, seed: int = 42, rounds: int = 10, **settings: Any) -> Record:
+def record(final: float, seed: int = 42, rounds: int = 10, **settings: Any) -> RunRecord:
     """A made-up run whose accuracy rises evenly to `final`."""
     experiment = Experiment(dataset="mnist", seed=seed, rounds=rounds, **settings).resolved()
     numbers = list(range(1, rounds + 1))
     rising = [final * number / rounds for number in numbers]
     falling = [2.0 / number for number in numbers]
-    return Record(
+    return RunRecord(
         given(experiment), numbers, rising, falling, final, falling[-1], final - 20,
         seconds=30.0, seconds_training=20.0, seconds_server=1.0, seconds_evaluating=5.0,
         memory_bytes=3_000_000,
     )  # fmt: skip
 
 
-def some_records() -> list[Record]:
+def some_records() -> list[RunRecord]:
     """Three contestants, two partitions, three seeds; one run failed."""
     records = []
     for partition in ("lq-1", "iid"):

@@ -18,7 +18,7 @@ import pytest
 from fedadavr import algorithms
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.experiments.run import Machine, run
+from fedadavr.experiments.run import RunOptions, run
 from fedadavr.simulation import Diverged
 from tests.rounds import flat, opened
 
@@ -56,7 +56,7 @@ def test_any_number_of_workers_gives_the_same_bits(name: str, mine: str, tmp_pat
     results = []
     for workers in (1, 2, 3):
         out = tmp_path / str(workers)
-        run(small(mine, algorithm=name), Machine(workers=workers), out)
+        run(small(mine, algorithm=name), RunOptions(workers=workers), out)
         results.append(outcome(out))
     assert results[0] == results[1] == results[2]
 
@@ -72,16 +72,16 @@ def test_a_run_in_two_parts_is_the_same_run(
     if codec and name == "fedyogi":
         codec = None
     whole = small(mine, algorithm=name, codec=codec, evaluate_every=3, average_last=2)
-    run(whole, Machine(), tmp_path / "whole")
+    run(whole, RunOptions(), tmp_path / "whole")
 
     def stop(row: dict[str, Any]) -> None:
         if row["round"] == 5:
             signal.raise_signal(signal.SIGINT)
 
-    result = run(whole, Machine(checkpoint_every=2), tmp_path / "parts", on_row=stop)
+    result = run(whole, RunOptions(checkpoint_every=2), tmp_path / "parts", on_row=stop)
     assert not result.finished
     assert result.rounds < 12
-    run(whole, Machine(), tmp_path / "parts", resume=True)
+    run(whole, RunOptions(), tmp_path / "parts", resume=True)
     assert outcome(tmp_path / "parts") == outcome(tmp_path / "whole")
 
 
@@ -150,31 +150,31 @@ def wait_until_gone(processes: list[int], seconds: float = 30) -> None:
 def test_a_torn_last_line_is_written_again(mine: str, tmp_path: Path) -> None:
     """A crash in the middle of a line costs nothing."""
     experiment = small(mine)
-    run(experiment, Machine(), tmp_path / "whole")
-    run(experiment, Machine(checkpoint_every=5), tmp_path / "torn")
+    run(experiment, RunOptions(), tmp_path / "whole")
+    run(experiment, RunOptions(checkpoint_every=5), tmp_path / "torn")
     path = tmp_path / "torn" / "metrics.jsonl"
     path.write_text(path.read_text()[:-20])
-    run(experiment, Machine(), tmp_path / "torn", resume=True)
+    run(experiment, RunOptions(), tmp_path / "torn", resume=True)
     assert outcome(tmp_path / "torn") == outcome(tmp_path / "whole")
 
 
 def test_a_run_of_a_version_without_fast_paths_goes_on_without(mine: str, tmp_path: Path) -> None:
     """Its settings do not name them; resumed, it is to the bit the run that it was."""
     whole = small(mine, fast=False)
-    run(whole, Machine(), tmp_path / "whole")
+    run(whole, RunOptions(), tmp_path / "whole")
     out = tmp_path / "old"
 
     def stop(row: dict[str, Any]) -> None:
         if row["round"] == 5:
             signal.raise_signal(signal.SIGINT)
 
-    assert not run(whole, Machine(checkpoint_every=2), out, on_row=stop).finished
+    assert not run(whole, RunOptions(checkpoint_every=2), out, on_row=stop).finished
     config = (out / "config.toml").read_text()
     assert "fast = false\n" in config
     (out / "config.toml").write_text(config.replace("fast = false\n", ""))
     old = RunFolder(out).experiment()
     assert old.fast is False
-    run(old, Machine(), out, resume=True)
+    run(old, RunOptions(), out, resume=True)
     assert outcome(out) == outcome(tmp_path / "whole")
 
 
@@ -184,7 +184,7 @@ def test_fast_paths_cannot_be_changed_on_the_way(
     """They round differently, and a run that goes on gives the bits of one that never stopped."""
     from fedadavr.cli import main
 
-    run(small(mine), Machine(), tmp_path)
+    run(small(mine), RunOptions(), tmp_path)
     with pytest.raises(SystemExit):
         main(["run", "--resume", str(tmp_path), "--no-fast", "--load", mine])
     assert "--fast cannot change" in capsys.readouterr().err
@@ -197,7 +197,7 @@ def test_a_diverging_run_says_where_and_what_to_do(mine: str, tmp_path: Path) ->
         r"often because its training loss is .*try a smaller client-lr than 1e\+20"
     )
     with pytest.raises(Diverged, match=message):
-        run(small(mine, client_lr=1e20, algorithm="fedavg"), Machine(), tmp_path / "run")
+        run(small(mine, client_lr=1e20, algorithm="fedavg"), RunOptions(), tmp_path / "run")
 
 
 OWN = """
@@ -226,7 +226,7 @@ def test_large_evaluations_and_models_that_draw(tmp_path: Path) -> None:
         dataset="wide", model="drops", partition="iid", clients=20, rounds=2, load=str(file)
     )
     for workers in (1, 2):
-        run(experiment, Machine(workers=workers), tmp_path / str(workers))
+        run(experiment, RunOptions(workers=workers), tmp_path / str(workers))
     assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
 
 
@@ -239,13 +239,13 @@ def test_a_worker_that_dies_is_reported(mine: str, tmp_path: Path) -> None:
                 os.kill(child, signal.SIGKILL)
 
     with pytest.raises(ValueError, match=r"worker process \d ended by itself \(exit code -9\)"):
-        run(small(mine, rounds=200), Machine(workers=2), tmp_path / "run", on_row=kill)
+        run(small(mine, rounds=200), RunOptions(workers=2), tmp_path / "run", on_row=kill)
 
 
 def test_evaluation_is_weighted_by_examples(mine: str, tmp_path: Path) -> None:
     """The accuracy is that over all examples of the evaluated clients; theirs are kept."""
     experiment = small(mine, partition="dirichlet", rounds=2, evaluate_clients=20)
-    run(experiment, Machine(), tmp_path / "run")
+    run(experiment, RunOptions(), tmp_path / "run")
     row = RunFolder(tmp_path / "run").rows()[-1]
     from fedadavr.experiments.run import make_federation
 
@@ -258,7 +258,7 @@ def test_evaluation_is_weighted_by_examples(mine: str, tmp_path: Path) -> None:
 
 def test_evaluate_examples_caps_the_work(mine: str, tmp_path: Path) -> None:
     """At most so many examples are looked at."""
-    run(small(mine, evaluate_examples=37, rounds=1), Machine(), tmp_path / "run")
+    run(small(mine, evaluate_examples=37, rounds=1), RunOptions(), tmp_path / "run")
     row = RunFolder(tmp_path / "run").rows()[0]
     hits = row["accuracy"] * 37 / 100
     assert 0 < hits < 37
@@ -267,7 +267,7 @@ def test_evaluate_examples_caps_the_work(mine: str, tmp_path: Path) -> None:
 
 def test_tensorboard_events_are_written(mine: str, tmp_path: Path) -> None:
     """With --tensorboard there is an event file."""
-    run(small(mine, rounds=2), Machine(tensorboard=True), tmp_path / "run")
+    run(small(mine, rounds=2), RunOptions(tensorboard=True), tmp_path / "run")
     assert list((tmp_path / "run").glob("events.out.tfevents.*"))
 
 
@@ -286,7 +286,7 @@ def test_each_algorithm_learns_mnist(name: str, tmp_path: Path) -> None:
         dataset="mnist-5k", partition="iid", clients=20, rounds=15, local_epochs=1, seed=1,
         algorithm=name, client_lr=0.02, evaluate_every=100, average_last=2, **RATES.get(name, {}),
     )  # fmt: skip
-    result = run(experiment, Machine(checkpoint_every=0), tmp_path / "run")
+    result = run(experiment, RunOptions(checkpoint_every=0), tmp_path / "run")
     assert result.final_accuracy > 60
 
 

@@ -20,11 +20,11 @@ import pytest
 from fedadavr import Layout, Update, algorithm, kernels
 from fedadavr.algorithms.base import Torn
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.memory import open_store
-from fedadavr.memory.checking import check
-from fedadavr.memory.durable import DurableStore
-from fedadavr.memory.lmdb import LmdbStore
+from fedadavr.memory.verify import check
 from fedadavr.signals import Hold, Stop
+from fedadavr.stores import open_store
+from fedadavr.stores.lmdb import LmdbStore
+from fedadavr.stores.persistent import PersistentStore
 from tests.redis_servers import wait_for
 from tests.rounds import digest
 from tests.test_runs import children_of, outcome
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 def sound(address: str) -> int:
     """How many rounds a store holds; it is what `verify` says to be sound."""
     with open_store(address) as store:  # type: ignore[union-attr]
-        assert isinstance(store, DurableStore)
+        assert isinstance(store, PersistentStore)
         state = store.state()
         if state is None:
             return 0

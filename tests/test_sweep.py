@@ -17,11 +17,19 @@ from rich.console import Console
 from fedadavr.cli import main
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.grid import grid
-from fedadavr.experiments.records import RECORDS, Record, command, given, read, read_lines, run_id
-from fedadavr.experiments.run import Machine, run
+from fedadavr.experiments.records import (
+    RECORDS,
+    RunRecord,
+    command,
+    given,
+    read,
+    read_lines,
+    run_id,
+)
+from fedadavr.experiments.run import RunOptions, run
 from fedadavr.experiments.sweep import own_place, record_run, sweep
-from fedadavr.memory import open_store
 from fedadavr.paper.presets import PRESETS
+from fedadavr.stores import open_store
 from tests.test_runs import small
 
 QUIET = Console(quiet=True)
@@ -59,7 +67,7 @@ def test_each_run_is_done_once(
     assert json.loads(capsys.readouterr().out)["new"] == 1
     assert not (out / "unfinished").exists()
     record = read_lines(out / RECORDS)[0]
-    one = run(replace(record.experiment, load=mine), Machine(), tmp_path / "one")
+    one = run(replace(record.experiment, load=mine), RunOptions(), tmp_path / "one")
     assert one.final_accuracy == pytest.approx(record.final_accuracy, abs=1e-4)
     # The same from the run's own folder.
     (same,) = read([tmp_path / "one"])
@@ -143,8 +151,8 @@ def test_a_killed_sweep_with_stores_goes_on(mine: str, tmp_path: Path) -> None:
 
 def test_a_run_killed_too_early_begins_again(mine: str, tmp_path: Path) -> None:
     """It goes on only where both its settings and its checkpoint are there."""
-    folder, stores = tmp_path / "run", Machine(store="lmdb", commit_every=2)
-    assert own_place(stores, folder) == (Machine(checkpoint_every=2), False)
+    folder, stores = tmp_path / "run", RunOptions(store="lmdb", commit_every=2)
+    assert own_place(stores, folder) == (RunOptions(checkpoint_every=2), False)
     (folder / "checkpoint").mkdir(parents=True)
     (folder / "checkpoint" / "data.mdb").touch()
     assert own_place(stores, folder)[1] is False  # no settings yet: it was killed too early
@@ -230,12 +238,12 @@ def test_two_sweeps_do_not_share_a_folder(mine: str, tmp_path: Path) -> None:
     """The second is refused while the first is writing."""
     seen = []
 
-    def second(record: Record) -> None:
+    def second(record: RunRecord) -> None:
         with pytest.raises(ValueError, match="another sweep is writing into"):
-            sweep([small(mine).resolved()], Machine(), tmp_path, QUIET)
+            sweep([small(mine).resolved()], RunOptions(), tmp_path, QUIET)
         seen.append(record)
 
-    sweep([small(mine, rounds=1).resolved()], Machine(), tmp_path, QUIET, on_record=second)
+    sweep([small(mine, rounds=1).resolved()], RunOptions(), tmp_path, QUIET, on_record=second)
     assert len(seen) == 1
 
 
@@ -389,7 +397,7 @@ def test_a_file_that_changes_under_a_sweep_is_refused(mine: str, tmp_path: Path)
     settings = given(one)
     copy.write_text(copy.read_text() + "# changed\n")
     with pytest.raises(ValueError, match=r"copy\.py has changed since the sweep began"):
-        record_run((one, settings, Machine(), tmp_path / "run"), lambda row: None)
+        record_run((one, settings, RunOptions(), tmp_path / "run"), lambda row: None)
 
 
 def test_the_command_of_a_record_runs_it_again() -> None:

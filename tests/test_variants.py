@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedadavr import Layout, Update, algorithm
+from fedadavr.codecs import codec
 from fedadavr.loading import load_file
-from fedadavr.memory.codecs import codec
 
 load_file(str(Path(__file__).parents[1] / "results" / "fedadavr-plus" / "variants.py"))
 

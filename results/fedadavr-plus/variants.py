@@ -18,9 +18,9 @@ from fedadavr.algorithms.base import Cohort, Update
 from fedadavr.algorithms.fedadavr_plus import MEMORIES, FedAdaVRPlus
 from fedadavr.algorithms.registry import register
 from fedadavr.algorithms.trust import Trust
-from fedadavr.memory.codecs import codec as find_codec
+from fedadavr.codecs import codec as find_codec
 from fedadavr.memory.kinds import Assignment, Kinds
-from fedadavr.memory.memory import Page
+from fedadavr.memory.own import Page
 from fedadavr.vector import Layout, Vector
 
 Floats = npt.NDArray[np.float64]
@@ -121,7 +121,7 @@ class Plain(FedAdaVRPlus):
         self.influence.learn(
             lengths / self.client_lr, cohort.examples, cohort.steps, len(self.clipped)
         )
-        self.stepper.step(w, (self.client_lr * r).astype(np.float32), out)
+        self.server_optimizer.step(w, (self.client_lr * r).astype(np.float32), out)
         self.learn_from(cohort, products)
         return out
 

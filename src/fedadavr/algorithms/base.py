@@ -14,13 +14,14 @@ import numpy.typing as npt
 from fedadavr import kernels
 from fedadavr.algorithms.influence import FEWEST, LEFT, Influence, shared_out
 from fedadavr.algorithms.replies import Rejected, Update, bad_vector, check_reply, key_of
-from fedadavr.memory import ClientMemory, Store, StoreError
-from fedadavr.memory.codecs import codec as find_codec
+from fedadavr.codecs import codec as find_codec
+from fedadavr.memory import ClientMemory
 from fedadavr.memory.kinds import NO_CENTERS, NO_SKETCH, Assignment, Kinds
-from fedadavr.memory.memory import Page, Weights, stored_state
+from fedadavr.memory.own import Page, Weighting, stored_state
 from fedadavr.naming import shown
 from fedadavr.optimizers import Optimizer, TrustRatio, number, positive
 from fedadavr.sampling import TRAIN, sample
+from fedadavr.stores import Store, StoreError
 from fedadavr.vector import Layout, Vector
 
 log = logging.getLogger(__name__)
@@ -152,7 +153,7 @@ class Algorithm(ABC):
     """Keep the store as it is every so many rounds, to be able to go back; None: never."""
 
     memory: ClientMemory | None = field(init=False, repr=False, default=None)
-    stepper: Optimizer = field(init=False, repr=False)
+    server_optimizer: Optimizer = field(init=False, repr=False)
     kinds: Kinds | None = field(init=False, repr=False, default=None)
     learner: Any = field(init=False, repr=False, default=None)
     staleness: float = field(init=False, repr=False, default=0.0)
@@ -173,7 +174,7 @@ class Algorithm(ABC):
             raise ValueError(f"snapshot_every must be a whole number from 1 up, got {every!r}")
         self._notes: dict[int, Any] = {}  # what rounds have reported since the last commit
         self.memory = self._build_memory()
-        self.stepper = self._build_stepper()
+        self.server_optimizer = self._build_optimizer()
 
     def _check_rates(self) -> None:
         self.client_lr = positive("client_lr", self.client_lr)
@@ -194,7 +195,7 @@ class Algorithm(ABC):
 
     # --- what an algorithm says of itself ---
 
-    def _build_stepper(self) -> Optimizer:
+    def _build_optimizer(self) -> Optimizer:
         return Optimizer("sgd", self.layout, lr=self.server_lr)
 
     def _build_memory(self) -> ClientMemory | None:
@@ -244,7 +245,7 @@ class Algorithm(ABC):
     @property
     def round(self) -> int:
         """The number of rounds applied so far."""
-        return self.stepper.steps
+        return self.server_optimizer.steps
 
     def step(self, w: Vector, updates: Iterable[Update], *, out: Vector | None = None) -> Vector:
         """The next model, from this one and the clients' updates; moves the state.
@@ -311,7 +312,7 @@ class Algorithm(ABC):
             page.new_scale[...] = memory.codec.scales(tops)
             kinds = None if cohort.kinds is None else (cohort.kinds.of + 1).tolist()
             after = memory.admit(page, self.sizes(cohort), kinds)
-        step = self.stepper.next()
+        step = self.server_optimizer.next()
         try:
             go = self.direction(self._counted(cohort))
             self._check_step(cohort, step.rate, go.gain, lengths)
@@ -327,7 +328,7 @@ class Algorithm(ABC):
         kernels.run(
             kernels.advance, blocks, *common, go.gain, recall, go.base, page.before, after,
             page.new, page.new_scale, step.kind, step.hyper, step.rate, self.client_lr,
-            self.stepper.m, self.stepper.v, out, norms, step.hold, *centers,
+            self.server_optimizer.m, self.server_optimizer.v, out, norms, step.hold, *centers,
         )  # fmt: skip
         if memory is not None:
             ages = [memory.round + 1 - record.round for record in page.records if record]
@@ -338,7 +339,7 @@ class Algorithm(ABC):
         self.influence.learn(
             lengths / self.client_lr, cohort.examples, cohort.steps, len(self.clipped)
         )
-        self.stepper.done(step, w, out, norms)
+        self.server_optimizer.done(step, w, out, norms)
         if cohort.kinds is not None and self.kinds is not None:
             self.kinds.done(cohort.kinds, self.round)
         if self.learner is not None:
@@ -456,7 +457,7 @@ class Algorithm(ABC):
 
     def _check_magnitudes(self, cohort: Cohort, lengths: Floats, top: Vector) -> None:
         """Refuse what float32 cannot carry: squares in moments and cosines, or a new record."""
-        squared = self.stepper.v.size > 0 or self.kinds is not None
+        squared = self.server_optimizer.v.size > 0 or self.kinds is not None
         largest = float(kernels.LARGEST)
         most = float(kernels.LARGEST_SQUARED) if squared else largest
         most *= min(1.0, self.client_lr)  # since g_i is longer
@@ -478,7 +479,7 @@ class Algorithm(ABC):
         The memory's part in it was bounded when it was stored.
         """
         news = float(np.abs(gain) @ lengths)
-        squared = self.stepper.v.size > 0
+        squared = self.server_optimizer.v.size > 0
         most = float(kernels.LARGEST_SQUARED) if squared else float(kernels.LARGEST) / rate
         if not news <= most:
             why = f"the round's step, of length {news:.3g}, is more than float32 can carry"
@@ -644,7 +645,7 @@ class Algorithm(ABC):
         return {
             "algorithm": self.name,
             "layout": self.layout.digest,
-            "optimizer": self.stepper.state_dict(copy=copy),
+            "optimizer": self.server_optimizer.state_dict(copy=copy),
             "memory": None if self.memory is None else self.memory.state_dict(copy=copy),
             "kinds": None if self.kinds is None else self.kinds.state_dict(copy=copy),
             "influence": self.influence.state_dict(),
@@ -665,14 +666,14 @@ class Algorithm(ABC):
                     f"the state is of {key} {state.get(key)!r}, this server has {mine!r}; "
                     "nothing was changed"
                 )
-        self.stepper.check_state(state["optimizer"])
+        self.server_optimizer.check_state(state["optimizer"])
         self.influence.check_state(state.get("influence"))  # states of 0.1 have none
         if self.kinds is not None:
             self.kinds.check_state(state["kinds"])
         if self.memory is not None:
             self.memory.check_state(state["memory"])
             self.memory.load_state_dict(state["memory"])
-        self.stepper.load_state_dict(state["optimizer"])
+        self.server_optimizer.load_state_dict(state["optimizer"])
         self.influence.load_state_dict(state.get("influence"))
         self.clipped = {}
         if self.kinds is not None:
@@ -753,7 +754,7 @@ class Remembering(Algorithm):
             prune_after=self.prune_after,
         )
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> Weighting:
         """Whether the total weighs clients by their examples or each by one."""
         return "clients"
 
@@ -779,7 +780,7 @@ class Adaptive(Algorithm):
     trust_ratio: TrustRatio = "tensor"
     """LAMB only: one ratio a tensor, or one for the model."""
 
-    def _build_stepper(self) -> Optimizer:
+    def _build_optimizer(self) -> Optimizer:
         return Optimizer(
             self.optimizer,
             self.layout,

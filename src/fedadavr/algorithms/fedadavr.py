@@ -6,7 +6,7 @@ from typing import Literal
 
 from fedadavr.algorithms.base import Adaptive, Cohort, Direction, Remembering
 from fedadavr.algorithms.registry import register
-from fedadavr.memory.memory import Weights
+from fedadavr.memory.own import Weighting
 
 
 @register("fedadavr-noopt")
@@ -27,7 +27,7 @@ class FedAdaVRNoOpt(Remembering):
             )
         super().__post_init__()
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> Weighting:
         return "examples"
 
     def direction(self, cohort: Cohort) -> Direction:

@@ -14,10 +14,10 @@ from fedadavr.algorithms.registry import register
 from fedadavr.algorithms.trust import Trust
 from fedadavr.memory import ClientMemory
 from fedadavr.memory.kinds import Kinds
-from fedadavr.memory.memory import Weights
-from fedadavr.memory.store import Record
+from fedadavr.memory.own import Weighting
 from fedadavr.optimizers import positive
 from fedadavr.sampling import TRAIN
+from fedadavr.stores.store import Record
 
 MEMORIES = ("own", "centers")
 FROM_KINDS = 0.8  # of a cohort that is drawn by kinds
@@ -85,7 +85,7 @@ class FedAdaVRPlus(Adaptive, Remembering):
         if "centers" in self.memories:
             self.kinds = Kinds(self.layout, self.centers, self.center_similarity, self.center_rate)
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> Weighting:
         return "examples"
 
     def _build_memory(self) -> ClientMemory:

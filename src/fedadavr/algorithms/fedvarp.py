@@ -11,7 +11,7 @@ import numpy as np
 
 from fedadavr.algorithms.base import Cohort, Direction, Remembering, Stored
 from fedadavr.algorithms.registry import register
-from fedadavr.memory.memory import Weights
+from fedadavr.memory.own import Weighting
 
 
 @register("fedvarp")
@@ -26,7 +26,7 @@ class FedVARP(Remembering):
             raise ValueError(f"weighting must be 'uniform' or 'examples', got {self.weighting!r}")
         super().__post_init__()
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> Weighting:
         return "clients" if self.weighting == "uniform" else "examples"
 
     def direction(self, cohort: Cohort) -> Direction:
@@ -58,7 +58,7 @@ class ClusterFedVARP(Remembering):
             )
         super().__post_init__()
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> Weighting:
         return "examples"
 
     def _population(self) -> dict[str, int]:

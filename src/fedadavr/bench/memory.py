@@ -24,10 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from fedadavr.algorithms import Algorithm, Update, algorithm
+from fedadavr.codecs import CODECS
 from fedadavr.experiments.plan import layouts, row
-from fedadavr.memory import CODECS, Record, open_store
-from fedadavr.memory.durable import DurableStore
 from fedadavr.naming import find
+from fedadavr.stores import Record, open_store
+from fedadavr.stores.persistent import PersistentStore
 from fedadavr.vector import Layout
 
 COHORT = 5
@@ -235,9 +236,9 @@ def _rounds(case: Case, pipe: Connection) -> None:
     pipe.send(None)
     while pipe.recv() == "round":
         pipe.send(one())
-    disk = store.nbytes / 1e6 if isinstance(store, DurableStore) else 0.0
+    disk = store.nbytes / 1e6 if isinstance(store, PersistentStore) else 0.0
     pipe.send((_anonymous_mb(), disk))
-    if case.store.startswith("redis") and isinstance(store, DurableStore):
+    if case.store.startswith("redis") and isinstance(store, PersistentStore):
         store.erase()
     store.close()
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from fedadavr.clients import Recipe, layout_of
+from fedadavr.clients import LocalSGD, layout_of
 from fedadavr.data import Federation
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.run import make_federation
@@ -51,7 +51,7 @@ class Ours:
         module = build("lenet5", 10, 42)
         server = EXPERIMENT.resolved().server(layout_of(module))
         self.engine = Engine(
-            server, module, federation, Recipe(0.01, 0.9, 1, 20), seed=42,
+            server, module, federation, LocalSGD(0.01, 0.9, 1, 20), seed=42,
             clients_per_round=TRAIN, evaluate_clients=EVALUATE, workers=workers,
         )  # fmt: skip
         self.evaluating = False

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from fedadavr import kernels
 from fedadavr.algorithms import FedAdaVR, FedAdaVRPlus, Update
-from fedadavr.memory import CODECS
+from fedadavr.codecs import CODECS
 from fedadavr.vector import Layout, Vector
 
 OPTIMIZERS = ["sgd", "adagrad", "adam", "adabelief", "yogi", "lamb"]

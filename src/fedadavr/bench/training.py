@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from fedadavr.clients import FlatModel, Recipe
+from fedadavr.clients import FlatModel, LocalSGD
 from fedadavr.data import Arrays
 from fedadavr.models import build
 from fedadavr.models.fast import Plain
@@ -97,14 +97,14 @@ def measure(name: str, case: Case, repeats: int) -> Row:
     train = Arrays(inputs(case, number), torch.randint(0, case.classes, (number,)))
     test = Arrays(inputs(case, EVALUATED), torch.randint(0, case.classes, (EVALUATED,)))
     assert type(models[1].path(train.x)) is not Plain, f"{name} has no fast path"
-    recipe, start = Recipe(1e-3, 0.9, EPOCHS, case.batch), models[0].w.clone()
+    local_sgd, start = LocalSGD(1e-3, 0.9, EPOCHS, case.batch), models[0].w.clone()
     part, every = torch.arange(number), torch.arange(EVALUATED)
     steps: list[list[float]] = [[], []]
     evaluations: list[list[float]] = [[], []]
     for turn in range(repeats + 1):
         for k, model in enumerate(models):
             began = time.thread_time()
-            model.train(start, train, part, recipe, np.random.default_rng(turn))
+            model.train(start, train, part, local_sgd, np.random.default_rng(turn))
             middle = time.thread_time()
             model.evaluate(start, test, every)
             if turn:  # the first warms up

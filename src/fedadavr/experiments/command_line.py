@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 import tyro
 
 from fedadavr.experiments.experiment import Experiment, read_toml
-from fedadavr.experiments.run import Machine
+from fedadavr.experiments.run import RunOptions
 
 A = TypeVar("A", bound="Arguments")
 
 
 @dataclass(frozen=True)
-class Arguments(Experiment, Machine):
+class Arguments(Experiment, RunOptions):
     """What every command that runs experiments takes."""
 
     config: Path | None = None
@@ -31,9 +31,9 @@ class Arguments(Experiment, Machine):
         return Experiment(**{f.name: getattr(self, f.name) for f in fields(Experiment)})
 
     @property
-    def machine(self) -> Machine:
+    def run_options(self) -> RunOptions:
         """The part that it does not."""
-        return Machine(**{f.name: getattr(self, f.name) for f in fields(Machine)})
+        return RunOptions(**{f.name: getattr(self, f.name) for f in fields(RunOptions)})
 
 
 def parse(kind: type[A], argv: list[str], prog: str, **defaults: Any) -> A:

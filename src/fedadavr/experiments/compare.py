@@ -19,7 +19,7 @@ from rich.table import Table
 from fedadavr.experiments.command_line import Arguments, parse
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.pool import in_processes
-from fedadavr.experiments.run import Machine, Result, Row, run
+from fedadavr.experiments.run import Result, Row, RunOptions, run
 from fedadavr.loading import load_file
 
 
@@ -72,7 +72,9 @@ def contestant(spec: str, base: Experiment, seeds: tuple[int, ...]) -> Contestan
     return Contestant(spec, [replace(chosen, seed=seed).resolved() for seed in seeds])
 
 
-def compare(contestants: list[Contestant], machine: Machine, out: Path, console: Console) -> None:
+def compare(
+    contestants: list[Contestant], run_options: RunOptions, out: Path, console: Console
+) -> None:
     """Run them all, as many at a time as there are workers, with a live table.
 
     A run that fails is noted with its reason; the others go on.
@@ -81,10 +83,10 @@ def compare(contestants: list[Contestant], machine: Machine, out: Path, console:
     waiting = [  # seed by seed, so that all algorithms can be seen early
         (c, e) for seed in seeds for c in contestants for e in c.experiments if e.seed == seed
     ]
-    single = replace(machine, workers=1)
+    single = replace(run_options, workers=1)
     tasks = [(e, single, out / folder_name(c.label, e.seed)) for c, e in waiting]
     with Live(console=console, refresh_per_second=4, transient=True) as live:
-        for number, kind, what in in_processes(_run, tasks, min(machine.workers, len(tasks))):
+        for number, kind, what in in_processes(_run, tasks, min(run_options.workers, len(tasks))):
             c, seed = waiting[number][0], waiting[number][1].seed
             if kind == "row":
                 c.rows.setdefault(seed, []).append(what)
@@ -97,7 +99,7 @@ def compare(contestants: list[Contestant], machine: Machine, out: Path, console:
             live.update(progress_table(contestants))
 
 
-def _run(task: tuple[Experiment, Machine, Path], tell: Callable[[Row], None]) -> Result:
+def _run(task: tuple[Experiment, RunOptions, Path], tell: Callable[[Row], None]) -> Result:
     """One run of a comparison."""
     return run(*task, on_row=tell)
 
@@ -222,7 +224,7 @@ def main(argv: list[str], prog: str) -> None:
             raise ValueError(f"--{name} names something twice: {' '.join(map(str, values))}")
     if options.target is not None and not 0 < options.target <= 100:
         raise ValueError(f"--target is an accuracy in percent, got {options.target:g}")
-    options.machine.check()
+    options.run_options.check()
     if options.store is not None:
         raise ValueError("compare makes many runs, and each needs a store of its own: use run")
     if options.load:
@@ -232,7 +234,7 @@ def main(argv: list[str], prog: str) -> None:
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} is not empty: choose another --out")
     out.mkdir(parents=True, exist_ok=True)
-    compare(contestants, options.machine, out, Console(stderr=True))
+    compare(contestants, options.run_options, out, Console(stderr=True))
     e = contestants[0].experiments[0]
     title = (
         f"{e.dataset} {e.partition}, {e.clients} clients, {e.clients_per_round} a round, "

@@ -14,9 +14,9 @@ from fedadavr.algorithms import Algorithm, algorithm, algorithms, settings_of
 from fedadavr.data import PARTITIONS, datasets
 from fedadavr.data.sources import CLIENTS
 from fedadavr.loading import load_file
-from fedadavr.memory import Store
 from fedadavr.models import models
 from fedadavr.naming import unknown
+from fedadavr.stores import Store
 from fedadavr.vector import Layout
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
@@ -270,7 +270,7 @@ STEMS = ("imagenet", "cifar")
 def _filled(experiment: Experiment) -> dict[str, Any]:
     """The settings of a server that is built for this."""
     server = experiment.server(Layout({"probe": (1,)}))
-    step = server.stepper
+    step = server.server_optimizer
     usual = {"server_lr": step.lr, "beta1": step.beta1, "beta2": step.beta2, "eps": step.eps}
     found = {}
     for name in settings_of(experiment.algorithm):

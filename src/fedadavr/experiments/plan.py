@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from rich.console import Console
 from rich.table import Table
 
-from fedadavr.memory.codecs import CODECS, Codec
-from fedadavr.memory.records import SIZE
+from fedadavr.codecs import CODECS, Codec
+from fedadavr.stores.record_format import SIZE
 from fedadavr.vector import Layout
 
 PAGE = 4096  # LMDB's, in bytes

@@ -22,7 +22,7 @@ CONTENTS = "@sha256:"
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """The settings of a run and what came of it."""
 
     settings: dict[str, Any]
@@ -126,7 +126,7 @@ def from_rows(
     rows: Sequence[dict[str, Any]],
     memory: int = 0,
     settings: dict[str, Any] | None = None,
-) -> Record:
+) -> RunRecord:
     """The record of a run from the lines of its rounds; its settings, if they were taken before."""
     evaluated = [row for row in rows if "loss" in row]
     last = rows[-1]["round"] if rows else 0
@@ -139,7 +139,7 @@ def from_rows(
         found = list(values)
         return round(float(np.mean(found)), digits) if found else None
 
-    return Record(
+    return RunRecord(
         given(experiment) if settings is None else settings,
         [row["round"] for row in evaluated],
         [round(row["accuracy"], 3) for row in evaluated],
@@ -158,12 +158,12 @@ def worst_decile(accuracies: Sequence[float]) -> float:
     return float(np.mean(np.sort(np.asarray(accuracies))[:number])) if number else float("nan")
 
 
-def read(paths: Sequence[Path]) -> list[Record]:
+def read(paths: Sequence[Path]) -> list[RunRecord]:
     """The records in files and folders: of a sweep, a comparison, or a single run.
 
     A run that is there twice, by its settings, counts once: the one with a result, else the last.
     """
-    found: dict[str, Record] = {}
+    found: dict[str, RunRecord] = {}
     for path in paths:
         here = list(_records(path))
         for record in here:
@@ -176,7 +176,7 @@ def read(paths: Sequence[Path]) -> list[Record]:
     return list(found.values())
 
 
-def _records(path: Path) -> Iterable[Record]:
+def _records(path: Path) -> Iterable[RunRecord]:
     if not path.exists():
         raise ValueError(f"there is no {path}")
     if path.is_file():
@@ -200,7 +200,7 @@ def _records(path: Path) -> Iterable[Record]:
         yield record
 
 
-def read_lines(path: Path) -> list[Record]:
+def read_lines(path: Path) -> list[RunRecord]:
     """The records in a file; a last line that was cut off by a crash is passed over."""
     lines = path.read_text().split("\n")
     records = []
@@ -218,9 +218,9 @@ def read_lines(path: Path) -> list[Record]:
     return records
 
 
-def _checked(told: Any) -> Record:
+def _checked(told: Any) -> RunRecord:
     """A record as it was written, if its parts are what they must be."""
-    record = Record(**told)
+    record = RunRecord(**told)
     record.experiment.seed  # noqa: B018, refuses settings that are unknown here
     numbers = [*record.accuracy, *record.loss, *record.rounds, record.seconds]
     numbers += [x for x in (record.final_accuracy, record.final_loss, record.worst_decile) if x]

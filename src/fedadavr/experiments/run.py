@@ -14,23 +14,23 @@ import numpy as np
 import torch
 
 from fedadavr.algorithms import Algorithm
-from fedadavr.clients import Recipe, layout_of
+from fedadavr.clients import LocalSGD, layout_of
 from fedadavr.data import Federation, federate, load
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
 from fedadavr.loading import load_file
-from fedadavr.memory import Store, open_store
-from fedadavr.memory.opening import absolute, public
 from fedadavr.models import build
 from fedadavr.signals import Hold, Stop
 from fedadavr.simulation import Engine, Evaluation
+from fedadavr.stores import Store, open_store
+from fedadavr.stores.addresses import absolute, public
 from fedadavr.vector import Vector
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Machine:
+class RunOptions:
     """How a run is computed and kept; nothing here changes its result."""
 
     workers: int = 1
@@ -67,7 +67,7 @@ class Machine:
         elif self.device not in there:
             raise ValueError(f"--device must be cpu, cuda, mps or auto, got {self.device!r}")
         elif not there[self.device]:
-            raise ValueError(f"--device {self.device}: PyTorch finds none on this machine")
+            raise ValueError(f"--device {self.device}: PyTorch finds none on this run_options")
         else:
             device = self.device
         if device != "cpu" and self.workers > 1:
@@ -93,7 +93,7 @@ class Result:
 
 def run(
     experiment: Experiment,
-    machine: Machine | None = None,
+    run_options: RunOptions | None = None,
     out: Path | None = None,
     *,
     resume: bool = False,
@@ -108,13 +108,13 @@ def run(
     round that is under way, with a checkpoint; a second one ends it at once, and what was kept last
     stays as it is.
     """
-    machine = machine or Machine()
-    device = machine.check()
+    run_options = run_options or RunOptions()
+    device = run_options.check()
     experiment = experiment.resolved()
     folder = RunFolder(out or default_folder(experiment))
     if not resume:
         folder.check_free()
-    store = open_run_store(folder, machine, resume)
+    store = open_run_store(folder, run_options, resume)
     try:
         if federation is None:
             federation = make_federation(experiment)
@@ -124,27 +124,27 @@ def run(
             store = open_store(folder.checkpoint(), must_exist=resume)
         sizes = {str(k): len(part) for k, part in enumerate(federation.train_parts)}
         server = experiment.server(layout_of(module), sizes, store)
-        server.snapshot_every = machine.snapshot_every
-        keeper = Keeper(folder, server, experiment, machine, keep_last)
-        w, done, pending, rows = keeper.resume() if resume else keeper.start()
-        recorder = Recorder(folder, rows, on_row, machine.tensorboard)
+        server.snapshot_every = run_options.snapshot_every
+        checkpointer = Checkpointer(folder, server, experiment, run_options, keep_last)
+        w, done, pending, rows = checkpointer.resume() if resume else checkpointer.start()
+        recorder = Recorder(folder, rows, on_row, run_options.tensorboard)
         assert experiment.local_epochs is not None
         assert experiment.batch_size is not None
-        recipe = Recipe(
+        local_sgd = LocalSGD(
             experiment.client_lr, experiment.momentum, experiment.local_epochs,
             experiment.batch_size, server.needs.proximal_mu,
         )  # fmt: skip
         stop = Stop()
         try:
             with stop, Engine(
-                server, module, federation, recipe, seed=experiment.seed,
+                server, module, federation, local_sgd, seed=experiment.seed,
                 clients_per_round=experiment.clients_per_round,
                 evaluate_clients=experiment.evaluate_clients,
                 evaluate_examples=experiment.evaluate_examples,
-                workers=machine.workers, device=device, fast=experiment.fast, w=w, round=done,
+                workers=run_options.workers, device=device, fast=experiment.fast, w=w, round=done,
                 prepare=partial(load_file, experiment.load) if experiment.load else None,
             ) as engine:  # fmt: skip
-                _play(engine, experiment, keeper, recorder, pending, stop)
+                _play(engine, experiment, checkpointer, recorder, pending, stop)
                 finished = engine.round == experiment.rounds
         finally:
             recorder.close()
@@ -155,21 +155,21 @@ def run(
     return summarize(rows, experiment, memory_bytes, folder.path, finished)
 
 
-def open_run_store(folder: RunFolder, machine: Machine, resume: bool) -> Store | None:
+def open_run_store(folder: RunFolder, run_options: RunOptions, resume: bool) -> Store | None:
     """The store that is asked for, or that the run to be continued has; None: its checkpoint."""
     saved = folder.store() if resume else None
-    address = saved if machine.store is None else absolute(machine.store)
+    address = saved if run_options.store is None else absolute(run_options.store)
     if resume and address is not None and saved is None:
         raise ValueError(f"the run in {folder.path} lives in its checkpoint: it has no --store")
     if address is None or address == "ram":
-        if machine.commit_every is not None or machine.encrypt_with is not None:
+        if run_options.commit_every is not None or run_options.encrypt_with is not None:
             raise ValueError("--commit-every and --encrypt-with go with a --store that lasts")
         if resume:
             folder.check_checkpoint()
         return None
-    if machine.checkpoint_every is not None:
+    if run_options.checkpoint_every is not None:
         raise ValueError("with --store there are no checkpoints: use --commit-every")
-    store = open_store(address, machine.encrypt_with, must_exist=resume)
+    store = open_store(address, run_options.encrypt_with, must_exist=resume)
     if not resume and store.state() is not None:
         store.close()
         raise ValueError(
@@ -179,7 +179,7 @@ def open_run_store(folder: RunFolder, machine: Machine, resume: bool) -> Store |
     return store
 
 
-class Keeper:
+class Checkpointer:
     """Keeps the model and the server's state in the run's store, which may be its checkpoint."""
 
     def __init__(
@@ -187,17 +187,19 @@ class Keeper:
         folder: RunFolder,
         server: Algorithm,
         experiment: Experiment,
-        machine: Machine,
+        run_options: RunOptions,
         keep_last: bool = True,
     ) -> None:
         self.folder, self.server, self.experiment = folder, server, experiment
         self._keep_last = keep_last
-        elsewhere = machine.store if machine.store != "ram" else None
+        elsewhere = run_options.store if run_options.store != "ram" else None
         self.address = elsewhere and public(absolute(elsewhere))
         if self.address or folder.store():
-            self.every = machine.commit_every or 1
+            self.every = run_options.commit_every or 1
         else:
-            self.every = 10 if machine.checkpoint_every is None else machine.checkpoint_every
+            self.every = (
+                10 if run_options.checkpoint_every is None else run_options.checkpoint_every
+            )
 
     def start(self) -> tuple[Vector | None, int, Row | None, list[Row]]:
         """Begin a new run."""
@@ -250,7 +252,7 @@ def _essence(toml: str) -> dict[str, Any]:
 def _play(
     engine: Engine,
     experiment: Experiment,
-    keeper: Keeper,
+    checkpointer: Checkpointer,
     recorder: Recorder,
     pending: Row | None,
     stop: Stop,
@@ -281,11 +283,11 @@ def _play(
         else:
             recorder.write(pending, None)
             pending = None
-        if keeper.due(engine.round):
-            keeper.keep(engine.w, engine.round, pending)
+        if checkpointer.due(engine.round):
+            checkpointer.keep(engine.w, engine.round, pending)
             saved = engine.round
     if saved != engine.round and stop.asked:
-        keeper.keep(engine.w, engine.round, pending)
+        checkpointer.keep(engine.w, engine.round, pending)
     if pending is not None:
         recorder.write(pending, engine.finish_evaluation())
 

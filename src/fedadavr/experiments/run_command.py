@@ -37,7 +37,7 @@ def main(argv: list[str], prog: str) -> None:
         check_load(saved.load, experiment.load, out)
         experiment = resumed_settings(saved, replace(experiment, load=saved.load), argv)
     experiment = experiment.resolved()
-    options.machine.check()
+    options.run_options.check()
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                TimeRemainingColumn())  # fmt: skip
@@ -50,7 +50,7 @@ def main(argv: list[str], prog: str) -> None:
             text = f"{experiment.algorithm}: training loss {loss}{accuracy}"
             progress.update(task, completed=row["round"], description=text)
 
-        result = run(experiment, options.machine, out, resume=resume, on_row=show)
+        result = run(experiment, options.run_options, out, resume=resume, on_row=show)
     if not result.finished:
         load = f" --load {shlex.quote(experiment.load)}" if experiment.load else ""
         console.print(

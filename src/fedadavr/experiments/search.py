@@ -12,8 +12,8 @@ from rich.console import Console
 
 from fedadavr.experiments.experiment import Experiment, setting_of
 from fedadavr.experiments.grid import axis
-from fedadavr.experiments.records import Record, given, run_id
-from fedadavr.experiments.run import Machine
+from fedadavr.experiments.records import RunRecord, given, run_id
+from fedadavr.experiments.run import RunOptions
 from fedadavr.experiments.sweep import Progress, sweep
 
 
@@ -21,11 +21,11 @@ def search(
     base: Experiment,
     axes: tuple[str, ...],
     trials: int,
-    machine: Machine,
+    run_options: RunOptions,
     out: Path,
     console: Console,
     on: str,
-    on_record: Callable[[Record], None],
+    on_record: Callable[[RunRecord], None],
 ) -> Progress:
     """Try so many points; a point's worth is its accuracy, the mean over the seeds.
 
@@ -59,7 +59,7 @@ def search(
                 waiting.setdefault(run_id(given(experiment)), []).append((trial, figures))
             yield from point
 
-    def learn(record: Record) -> None:
+    def learn(record: RunRecord) -> None:
         on_record(record)
         for trial, figures in waiting.pop(record.id):
             figures.append(record.final_accuracy or 0.0)
@@ -71,7 +71,7 @@ def search(
         for value in _some(kind):
             replace(base, seed=seeds[0], **(corner | {name: value})).resolved()
     return sweep(
-        propose(), machine, out, console, total=trials * len(seeds), on=on, on_record=learn
+        propose(), run_options, out, console, total=trials * len(seeds), on=on, on_record=learn
     )
 
 

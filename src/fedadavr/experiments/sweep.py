@@ -22,10 +22,10 @@ from rich.table import Table
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import CHECKPOINT, CONFIG, RunFolder
 from fedadavr.experiments.pool import in_processes, on_ray
-from fedadavr.experiments.records import RECORDS, Record, from_rows, given, read_lines, run_id
-from fedadavr.experiments.run import Machine, Row, run
-from fedadavr.memory.opening import public
+from fedadavr.experiments.records import RECORDS, RunRecord, from_rows, given, read_lines, run_id
+from fedadavr.experiments.run import Row, RunOptions, run
 from fedadavr.simulation import Diverged
+from fedadavr.stores.addresses import public
 
 BACKENDS = {"processes": in_processes, "ray": on_ray}
 UNFINISHED = "unfinished"
@@ -38,7 +38,7 @@ class Progress:
 
     total: int
     kept: int = 0
-    finished: list[Record] = field(default_factory=list)
+    finished: list[RunRecord] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     running: dict[int, tuple[Experiment, Row]] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
@@ -79,14 +79,14 @@ def label(experiment: Experiment) -> str:
 
 def sweep(
     experiments: Iterable[Experiment],
-    machine: Machine,
+    run_options: RunOptions,
     out: Path,
     console: Console,
     *,
     total: int | None = None,
     on: str = "processes",
     known: Iterable[Path] = (),
-    on_record: Callable[[Record], None] | None = None,
+    on_record: Callable[[RunRecord], None] | None = None,
 ) -> Progress:
     """Do the runs that are not recorded yet, and record each as it is finished.
 
@@ -121,10 +121,10 @@ def sweep(
                 asked.add(name)
                 tasks.append(experiment)
                 place = None if on == "ray" else out / UNFINISHED / name
-                yield experiment, settings, replace(machine, workers=1), place
+                yield experiment, settings, replace(run_options, workers=1), place
 
         with Live(console=console, refresh_per_second=2, transient=True) as live:
-            for number, kind, what in BACKENDS[on](record_run, to_do(), machine.workers):
+            for number, kind, what in BACKENDS[on](record_run, to_do(), run_options.workers):
                 experiment = tasks[number]
                 if kind == "row":
                     progress.running[number] = (experiment, what)
@@ -149,27 +149,29 @@ def sweep(
     return progress
 
 
-Task = tuple[Experiment, dict[str, Any], Machine, Path | None]
+Task = tuple[Experiment, dict[str, Any], RunOptions, Path | None]
 """A run, its settings as they will be recorded, and where it works; None: on another machine."""
 
 
-def record_run(task: Task, tell: Callable[[Row], None]) -> Record:
+def record_run(task: Task, tell: Callable[[Row], None]) -> RunRecord:
     """One run of a sweep, in its own process; one that diverges has a record, too."""
-    experiment, settings, machine, folder = task
+    experiment, settings, run_options, folder = task
     if folder is None:
         with tempfile.TemporaryDirectory() as place:
-            return record_run((experiment, settings, machine, Path(place) / "run"), tell)
+            return record_run((experiment, settings, run_options, Path(place) / "run"), tell)
     if given(experiment) != settings:
         raise ValueError(f"{experiment.load} has changed since the sweep began: start it again")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with lock_of(folder).open("w") as lock:
         # The worker of a sweep that was killed may still write here, for a round at most.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        machine, resume = own_place(machine, folder)
+        run_options, resume = own_place(run_options, folder)
         if not resume:
             shutil.rmtree(folder, ignore_errors=True)
         try:
-            result = run(experiment, machine, folder, resume=resume, on_row=tell, keep_last=False)
+            result = run(
+                experiment, run_options, folder, resume=resume, on_row=tell, keep_last=False
+            )
         except Diverged as error:
             rows = RunFolder(folder).rows()
             lost = from_rows(experiment, rows, settings=settings)
@@ -179,15 +181,15 @@ def record_run(task: Task, tell: Callable[[Row], None]) -> Record:
         return from_rows(experiment, rows, result.memory_bytes, settings)
 
 
-def own_place(machine: Machine, folder: Path) -> tuple[Machine, bool]:
+def own_place(run_options: RunOptions, folder: Path) -> tuple[RunOptions, bool]:
     """How a run of a sweep keeps its state, and whether there is some.
 
     Its checkpoint is a store of its own; `--store lmdb` commits to it after every round.
     """
     begun = (folder / CONFIG).is_file() and (folder / CHECKPOINT / "data.mdb").is_file()
-    if machine.store == LMDB:
-        machine = replace(machine, checkpoint_every=machine.commit_every or 1)
-    return replace(machine, store=None, commit_every=None), begun
+    if run_options.store == LMDB:
+        run_options = replace(run_options, checkpoint_every=run_options.commit_every or 1)
+    return replace(run_options, store=None, commit_every=None), begun
 
 
 def check_store(store: str | None, commit_every: int | None) -> None:
@@ -208,7 +210,7 @@ def lock_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.lock")
 
 
-def keep(record: Record, out: Path) -> None:
+def keep(record: RunRecord, out: Path) -> None:
     """Add a record to the file, whole and safe on the disk; then its folder is not needed."""
     with (out / RECORDS).open("ab") as file:
         file.write(record.to_json().encode() + b"\n")
@@ -223,7 +225,7 @@ def clear(folder: Path) -> None:
     lock_of(folder).unlink(missing_ok=True)
 
 
-def read_lines_of(out: Path) -> list[Record]:
+def read_lines_of(out: Path) -> list[RunRecord]:
     """The records of a sweep's folder; a last line without a line break is completed or removed."""
     path = out / RECORDS
     if not path.is_file():
@@ -253,16 +255,16 @@ def _alone(out: Path) -> Iterator[None]:
         yield
 
 
-def by_seed(records: Iterable[Record]) -> dict[str, list[Record]]:
+def by_seed(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
     """Runs that differ in their seed only, together."""
-    groups: dict[str, list[Record]] = {}
+    groups: dict[str, list[RunRecord]] = {}
     for record in records:
         rest = {k: v for k, v in record.settings.items() if k != "seed"}
         groups.setdefault(run_id(rest), []).append(record)
     return groups
 
 
-def results_table(records: list[Record], most: int = 40) -> Table:
+def results_table(records: list[RunRecord], most: int = 40) -> Table:
     """The fields that vary, and the accuracy over the seeds; the best first.
 
     One that diverged counts as 0 % there.

@@ -12,7 +12,7 @@ from rich.console import Console
 from fedadavr.experiments.command_line import Arguments, parse
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.grid import grid
-from fedadavr.experiments.records import RECORDS, Record
+from fedadavr.experiments.records import RECORDS, RunRecord
 from fedadavr.experiments.sweep import BACKENDS, Progress, check_store, results_table, sweep
 from fedadavr.loading import load_file
 from fedadavr.naming import unknown
@@ -59,7 +59,7 @@ def main(argv: list[str], prog: str) -> None:
         raise ValueError(unknown("--search", options.search, ["optuna"]))
     if options.trials < 1:
         raise ValueError(f"--trials must be at least 1, got {options.trials}")
-    options.machine.check()
+    options.run_options.check()
     check_store(options.store, options.commit_every)
     if options.encrypt_with is not None:
         raise ValueError("a sweep's stores do not stay: --encrypt-with is for run")
@@ -71,25 +71,25 @@ def main(argv: list[str], prog: str) -> None:
         raise ValueError("give --algorithm or --algorithms, not both")
     out = options.out or Path("runs") / "sweep"
     console = Console(stderr=True)
-    records: list[Record] = []
+    records: list[RunRecord] = []
     if options.search:
         from fedadavr.experiments.search import search
 
         if options.algorithms:
             raise ValueError("a search is over one --algorithm, not several --algorithms")
         progress = search(
-            options.experiment, options.grid, options.trials, options.machine, out, console,
+            options.experiment, options.grid, options.trials, options.run_options, out, console,
             options.on, records.append,
         )  # fmt: skip
     else:
         experiments = grid(options.experiment, options.grid, options.algorithms)
         progress = sweep(
-            experiments, options.machine, out, console, on=options.on, on_record=records.append
+            experiments, options.run_options, out, console, on=options.on, on_record=records.append
         )
     finish(progress, records, out, options.json)
 
 
-def finish(progress: Progress, records: list[Record], out: Path, json: bool) -> None:
+def finish(progress: Progress, records: list[RunRecord], out: Path, json: bool) -> None:
     """Show what came of it; a run that failed makes the program fail, after the others."""
     records = list({record.id: record for record in records}.values())
     if json:

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import tyro
 
 from fedadavr.experiments.folder import CHECKPOINT, OLD_CHECKPOINT, RunFolder
-from fedadavr.memory import Record, open_store
 from fedadavr.memory.commands import copy_all, find_address
-from fedadavr.memory.durable import fill
-from fedadavr.memory.format1 import OldStore
-from fedadavr.memory.lmdb import BESIDE, lock
-from fedadavr.memory.opening import open_any_store
+from fedadavr.stores import Record, open_store
+from fedadavr.stores.addresses import open_any_store
+from fedadavr.stores.format1 import OldStore
+from fedadavr.stores.lmdb import BESIDE, lock
+from fedadavr.stores.persistent import fill
 
 
 def upgrade(

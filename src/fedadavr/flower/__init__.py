@@ -1,6 +1,6 @@
 """Our algorithms as Flower strategies, and the client's part of those that ask for one."""
 
-from fedadavr.flower.guide import Guide
+from fedadavr.flower.client_hook import ClientHook
 from fedadavr.flower.identity import answer_identity
 from fedadavr.flower.strategies import (
     MIFA,
@@ -22,8 +22,22 @@ from fedadavr.flower.strategies import (
 from fedadavr.flower.strategy import Strategy
 
 __all__ = [
-    "MIFA", "ClusterFedVARP", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus",
+    "MIFA",
+    "ClientHook",
+    "ClusterFedVARP",
+    "FedAdaVR",
+    "FedAdaVRNoOpt",
+    "FedAdaVRNoVR",
+    "FedAdaVRPlus",
     "FedAdaVRQuant",
-    "FedAdagrad", "FedAdam", "FedAvg", "FedNova", "FedProx", "FedVARP", "FedYogi", "Guide",
-    "Scaffold", "Strategy", "answer_identity",
+    "FedAdagrad",
+    "FedAdam",
+    "FedAvg",
+    "FedNova",
+    "FedProx",
+    "FedVARP",
+    "FedYogi",
+    "Scaffold",
+    "Strategy",
+    "answer_identity",
 ]  # fmt: skip

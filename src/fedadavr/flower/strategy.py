@@ -25,11 +25,11 @@ from fedadavr.flower.metrics import Aggregate, aggregate, average
 from fedadavr.flower.replies import Drought, Reply, Sorted, check_buffers, number, parts, sort
 from fedadavr.flower.retrying import Retry
 from fedadavr.flower.roster import Roster
-from fedadavr.memory import StoreError, open_store
-from fedadavr.memory.opening import public
-from fedadavr.memory.store import StoreLost
 from fedadavr.sampling import EVALUATE, sample
 from fedadavr.signals import Hold
+from fedadavr.stores import StoreError, open_store
+from fedadavr.stores.addresses import public
+from fedadavr.stores.store import StoreLost
 from fedadavr.vector import Layout, Vector
 
 CORRECTION = "fedadavr.correction"  # the record with c - c_i, for SCAFFOLD
@@ -420,7 +420,7 @@ class Strategy(FlowerFedAvg):
         if steps is None and self.server.needs.steps:
             raise BadArrays(
                 f"{self._algorithm} needs the number of local steps in its metrics as {STEPS!r} "
-                "(fedadavr.flower.Guide counts them)"
+                "(fedadavr.flower.ClientHook counts them)"
             )
         weights, buffers = self.model.split(arrays)
         if any(not np.isfinite(b).all() for b in buffers.values()):

@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from fedadavr.memory.checking import AnyStore, check, mend, steadily
-from fedadavr.memory.codecs import codec as find_codec
-from fedadavr.memory.durable import DurableStore
-from fedadavr.memory.memory import ClientMemory
-from fedadavr.memory.opening import open_any_store, open_store, public
-from fedadavr.memory.records import SIZE
-from fedadavr.memory.store import Damaged, Record, State
+from fedadavr.codecs import codec as find_codec
+from fedadavr.memory.own import ClientMemory
+from fedadavr.memory.verify import AnyStore, check, mend, steadily
+from fedadavr.stores.addresses import open_any_store, open_store, public
+from fedadavr.stores.persistent import PersistentStore
+from fedadavr.stores.record_format import SIZE
+from fedadavr.stores.store import Damaged, Record, State
 
 BATCH = 1 << 26  # bytes that `convert` commits at once
 WIDTH = 40  # of the longest bar
@@ -46,10 +46,10 @@ def open_address(address: str, key_file: Path | None, *, read_only: bool) -> Any
     return open_any_store(find_address(address), key_file, read_only=read_only)
 
 
-def open_to_write(address: str, key_file: Path | None) -> DurableStore:
+def open_to_write(address: str, key_file: Path | None) -> PersistentStore:
     """The same, to change it."""
     store = open_address(address, key_file, read_only=False)
-    if isinstance(store, DurableStore):
+    if isinstance(store, PersistentStore):
         return store
     store.close()
     raise ValueError(f"{store.where} has format 1: convert it first, with fedadavr memory upgrade")
@@ -281,7 +281,7 @@ def backup(store: Address, folder: Address, /, encrypt_with: Path | None = None)
         folder: Where no store is yet.
         encrypt_with: The key file of an encrypted store; the copy has the same key.
     """
-    from fedadavr.memory.lmdb import LmdbStore
+    from fedadavr.stores.lmdb import LmdbStore
 
     if "://" in folder:
         raise ValueError(f"a backup goes into a folder, not to {public(folder)}")
@@ -403,7 +403,7 @@ def copy_all(old: AnyStore, target: str, codec: str | None, key_file: Path | Non
         raise ValueError("a store in RAM would be gone at once: name a folder or a Redis")
     memory, state = ClientMemory.stored(old)
     new = open_store(target, key_file)
-    assert isinstance(new, DurableStore)
+    assert isinstance(new, PersistentStore)
     try:
         if new.state() is not None:
             raise ValueError(f"{public(target)} holds a store already")
@@ -419,7 +419,7 @@ def copy_all(old: AnyStore, target: str, codec: str | None, key_file: Path | Non
         new.close()
 
 
-def copy(memory: ClientMemory, state: State, new: DurableStore, codec: str) -> None:
+def copy(memory: ClientMemory, state: State, new: PersistentStore, codec: str) -> None:
     """Put all records, then the state: until then the new store counts as unfinished."""
     layout, same = memory.layout, codec == memory.codec.name
     if not same and not memory.codec.bits:

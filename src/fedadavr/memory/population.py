@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fedadavr.memory.store import Member
 from fedadavr.naming import shown
+from fedadavr.stores.store import Member
 
 log = logging.getLogger(__name__)
 

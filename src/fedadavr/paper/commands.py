@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fedadavr.experiments.experiment import Experiment, flag, setting_of
-from fedadavr.experiments.records import RECORDS, Record, read_lines
-from fedadavr.experiments.run import Machine
+from fedadavr.experiments.records import RECORDS, RunRecord, read_lines
+from fedadavr.experiments.run import RunOptions
 from fedadavr.experiments.sweep import BACKENDS, check_store, sweep
 from fedadavr.experiments.sweep_command import finish
 from fedadavr.naming import find, unknown
@@ -104,9 +104,9 @@ def run_preset(
     if commit_every is None and store == preset.store:
         commit_every = preset.commit_every
     check_store(store, commit_every)
-    machine = Machine(workers, checkpoint_every=checkpoint_every, store=store,
+    run_options = RunOptions(workers, checkpoint_every=checkpoint_every, store=store,
                       commit_every=commit_every)  # fmt: skip
-    machine.check()
+    run_options.check()
     wanted = filters(only)
     place = out / name
     console = Console(stderr=True)
@@ -127,16 +127,16 @@ def run_preset(
         f"{_duration(preset.minutes(len(seeds), workers, len(client_lrs)))} here.",
         soft_wrap=True, highlight=False,
     )  # fmt: skip
-    records: list[Record] = []
+    records: list[RunRecord] = []
     if choices:
-        chosen = sweep(choices, machine, place, console, on=on, known=_others(out, name))
+        chosen = sweep(choices, run_options, place, console, on=on, known=_others(out, name))
         if chosen.failures:
             finish(chosen, [], place, json)
     found = preset.experiments(recorded(out), seeds, client_lrs)
     cells = list(dict.fromkeys(e for e in found if _is_wanted(e, wanted)))
     if not cells:
         raise ValueError(f"--only {' '.join(only)}: {name} has no such cell")
-    progress = sweep(cells, machine, place, console, on=on, known=_others(out, name),
+    progress = sweep(cells, run_options, place, console, on=on, known=_others(out, name),
                      on_record=records.append)  # fmt: skip
     finish(progress, records, place, json)
 
@@ -182,7 +182,7 @@ def _is_wanted(experiment: Experiment, wanted: dict[str, list[object]]) -> bool:
     return all(getattr(experiment, name) in values for name, values in wanted.items())
 
 
-def recorded(out: Path) -> list[Record]:
+def recorded(out: Path) -> list[RunRecord]:
     """All runs that are recorded, of all presets."""
     return [record for path in sorted(out.glob(f"*/{RECORDS}")) for record in read_lines(path)]
 

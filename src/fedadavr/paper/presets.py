@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import Record, given, run_id
+from fedadavr.experiments.records import RunRecord, given, run_id
 from fedadavr.paper import numbers
 
 RATES = (0.001, 0.01, 0.1)
@@ -120,7 +120,7 @@ class Preset:
 
     def experiments(
         self,
-        records: Iterable[Record],
+        records: Iterable[RunRecord],
         seeds: tuple[int, ...] = SEEDS,
         client_lrs: tuple[float, ...] = (RATE,),
     ) -> list[Experiment]:
@@ -161,7 +161,7 @@ class Preset:
             if len({str(candidate[name]) for candidate in row.candidates}) > 1
         }
 
-    def cells(self, records: Iterable[Record]) -> dict[str, dict[str, Experiment | None]]:
+    def cells(self, records: Iterable[RunRecord]) -> dict[str, dict[str, Experiment | None]]:
         """The settings of every cell, by label and partition; None where no choice can be made."""
         known = {record.id: record for record in records}
         table: dict[str, dict[str, Experiment | None]] = {}
@@ -173,7 +173,9 @@ class Preset:
                 )
         return table
 
-    def _choose(self, partition: str, row: Row, known: dict[str, Record]) -> dict[str, Any] | None:
+    def _choose(
+        self, partition: str, row: Row, known: dict[str, RunRecord]
+    ) -> dict[str, Any] | None:
         """The candidate with the highest accuracy on the tuning seed; the first of equals."""
         if len(row.candidates) == 1:
             return row.candidates[0]

@@ -11,9 +11,9 @@ from typing import Annotated
 
 import tyro
 
+from fedadavr.codecs import CODECS
 from fedadavr.experiments.plan import row as plan_row
-from fedadavr.experiments.records import Record, command
-from fedadavr.memory.codecs import CODECS
+from fedadavr.experiments.records import RunRecord, command
 from fedadavr.naming import find
 from fedadavr.paper import numbers
 from fedadavr.paper.claims import OURS, claims, rounds_to, swing
@@ -35,7 +35,7 @@ from fedadavr.report.blocks import (
 from fedadavr.report.writing import place, write
 from fedadavr.vector import Layout
 
-Runs = tuple[Record, ...]
+Runs = tuple[RunRecord, ...]
 
 
 def main(
@@ -156,7 +156,7 @@ def _title(preset: Preset) -> str:
     return f"{NAMES[preset.dataset]}, {preset.name.partition('-')[2]}"
 
 
-def _first(rows: dict[str, dict[str, Runs]]) -> Record:
+def _first(rows: dict[str, dict[str, Runs]]) -> RunRecord:
     return next(run for row in rows.values() for runs in row.values() for run in runs)
 
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from fedadavr.experiments.records import Record
+from fedadavr.experiments.records import RunRecord
 
 MISSING = "–"
 BAND = (
@@ -155,7 +155,7 @@ class Series:
     """Runs that differ in their seeds: one line of a panel."""
 
     label: str
-    records: tuple[Record, ...]
+    records: tuple[RunRecord, ...]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 from fedadavr.algorithms import algorithms
 from fedadavr.data import PARTITIONS
 from fedadavr.experiments.experiment import OWN_SETTINGS, Experiment
-from fedadavr.experiments.records import Record
+from fedadavr.experiments.records import RunRecord
 
 ORDER = (*PARTITIONS, "natural")
 SPOKEN = ("optimizer", "server_lr", "codec")  # whose values need no name
@@ -38,18 +38,18 @@ class Group:
     dataset: str
     contestants: tuple[Contestant, ...]
     columns: tuple[str, ...]
-    runs: dict[tuple[Contestant, str], tuple[Record, ...]]
+    runs: dict[tuple[Contestant, str], tuple[RunRecord, ...]]
 
-    def at(self, contestant: Contestant, column: str) -> tuple[Record, ...]:
+    def at(self, contestant: Contestant, column: str) -> tuple[RunRecord, ...]:
         """The runs that have a result, in the order of their seeds."""
         return tuple(r for r in self.runs.get((contestant, column), ()) if r.failure is None)
 
-    def of_column(self, column: str) -> tuple[Record, ...]:
+    def of_column(self, column: str) -> tuple[RunRecord, ...]:
         """All runs of a column."""
         return tuple(r for c in self.contestants for r in self.runs.get((c, column), ()))
 
 
-def groups(records: Sequence[Record]) -> list[Group]:
+def groups(records: Sequence[RunRecord]) -> list[Group]:
     """The records by data set; a run that is there twice, by its settings, counts once."""
     experiments = [record.experiment for record in records]
     owns = [e.own_settings() | {"load": e.load} for e in experiments]
@@ -58,7 +58,7 @@ def groups(records: Sequence[Record]) -> list[Group]:
     for dataset in dict.fromkeys(e.dataset for e in experiments):
         here = [k for k, e in enumerate(experiments) if e.dataset == dataset]
         columns = _columns([experiments[k] for k in here])
-        runs: dict[tuple[Contestant, str], dict[int, Record]] = defaultdict(dict)
+        runs: dict[tuple[Contestant, str], dict[int, RunRecord]] = defaultdict(dict)
         for k, column in zip(here, columns, strict=True):
             runs[labels[k], column][experiments[k].seed] = records[k]
         order = sorted(here, key=lambda k: _rank(experiments[k].algorithm, owns[k]))

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedadavr.algorithms import algorithms, settings_of
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import Record, command
+from fedadavr.experiments.records import RunRecord, command
 from fedadavr.report.blocks import (
     Cell,
     Curves,
@@ -39,7 +39,7 @@ BESIDE = (
 
 
 def standard_page(
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     title: str = "Runs",
     targets: Sequence[float] = (),
     paper: Paper | None = None,
@@ -109,7 +109,7 @@ def curves(group: Group, made_by: str) -> Curves:
 def table(
     title: str,
     group: Group,
-    cell: Callable[[tuple[Record, ...]], Cell],
+    cell: Callable[[tuple[RunRecord, ...]], Cell],
     note: str,
     command: str,
     lowest: bool = False,
@@ -126,7 +126,7 @@ def table(
     return Table(title, header, mark_best(rows, lowest=lowest), note, command, "partition")
 
 
-def rounds_cell(runs: Sequence[Record], target: float) -> Cell:
+def rounds_cell(runs: Sequence[RunRecord], target: float) -> Cell:
     """The rounds to a target over seeds; `never`, or how many get there, in words."""
     rounds = [run.rounds_to(target) for run in runs]
     cell = Cell.of(rounds, digits=0)
@@ -184,7 +184,7 @@ def _work(group: Group, column: str) -> str:
     return ", ".join(words)
 
 
-def _costs(contestant: Contestant, runs: Sequence[Record]) -> tuple[Cell, ...]:
+def _costs(contestant: Contestant, runs: Sequence[RunRecord]) -> tuple[Cell, ...]:
     name = contestant.algorithm
     remembers = name not in algorithms() or "codec" in settings_of(name)
 
@@ -252,7 +252,7 @@ def commands(group: Group) -> str:
     return "\n".join(lines)
 
 
-def _of_paper(runs: Sequence[Record], paper: Paper | None) -> float | None:
+def _of_paper(runs: Sequence[RunRecord], paper: Paper | None) -> float | None:
     return paper(runs[0].experiment) if paper else None
 
 

@@ -21,10 +21,18 @@ import torch
 from torch import nn
 
 from fedadavr.algorithms import Algorithm, Update
-from fedadavr.clients import Recipe
+from fedadavr.clients import LocalSGD
 from fedadavr.data import Federation
 from fedadavr.sampling import CAP, EVALUATE, sample
-from fedadavr.simulation.crew import Alone, Crew, Desk, Done, Evaluate, Train, Worker
+from fedadavr.simulation.workers import (
+    Done,
+    Evaluate,
+    InProcessWorker,
+    ProcessWorkers,
+    SharedBuffers,
+    Train,
+    Worker,
+)
 from fedadavr.vector import Vector
 
 PATIENCE = 3  # rounds in a row without an acceptable reply, after which a run has diverged
@@ -66,7 +74,7 @@ class Engine:
     server : the algorithm
     module : the model; its initial weights are the first model's
     federation : the data
-    recipe : how clients train
+    local_sgd : how clients train
     fast : whether models that have a fast path take it
     prepare : called in each worker process before anything else, to import the user's own code
     w, round : where to start, if not at the beginning
@@ -78,7 +86,7 @@ class Engine:
         server: Algorithm,
         module: nn.Module,
         federation: Federation,
-        recipe: Recipe,
+        local_sgd: LocalSGD,
         *,
         seed: int,
         clients_per_round: int,
@@ -92,7 +100,12 @@ class Engine:
         round: int = 0,
         patience: int = PATIENCE,
     ) -> None:
-        self.server, self.federation, self.recipe, self.seed = server, federation, recipe, seed
+        self.server, self.federation, self.local_sgd, self.seed = (
+            server,
+            federation,
+            local_sgd,
+            seed,
+        )
         self.clients_per_round = clients_per_round
         self.evaluate_clients = evaluate_clients
         self.evaluate_examples = evaluate_examples
@@ -101,12 +114,14 @@ class Engine:
         parameters = [p.detach().reshape(-1) for p in module.parameters()]
         first = torch.cat(parameters) if w is None else torch.from_numpy(w)
         self._models = torch.stack([first, first])
-        self._desk: Desk | None = None
+        self._buffers: SharedBuffers | None = None
         self._training: list[int] = []
         self._evaluating: tuple[int, list[Any], int] | None = None
         self._waiting: dict[type, list[Done]] = {Train: [], Evaluate: []}
-        worker = Worker(module, federation, recipe, seed, device, fast)
-        self._crew: Alone | Crew = Alone(worker) if workers == 1 else Crew(worker, workers, prepare)
+        worker = Worker(module, federation, local_sgd, seed, device, fast)
+        self._workers: InProcessWorker | ProcessWorkers = (
+            InProcessWorker(worker) if workers == 1 else ProcessWorkers(worker, workers, prepare)
+        )
 
     def __enter__(self) -> Engine:
         return self
@@ -117,7 +132,7 @@ class Engine:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        self._crew.close()
+        self._workers.close()
 
     @property
     def w(self) -> Vector:
@@ -139,23 +154,23 @@ class Engine:
         round = self.round + 1
         cohort = self.cohort(round)
         needs = self.server.needs
-        self._sit_down(len(cohort), needs.correction)
-        assert self._desk is not None
+        self._allocate_buffers(len(cohort), needs.correction)
+        assert self._buffers is not None
         parts = self.federation.train_parts
         cohort.sort(key=lambda client: (-len(parts[client]), client))  # the longest first
         for place, client in enumerate(cohort):
-            if self._desk.corrections is not None:
+            if self._buffers.corrections is not None:
                 correction = self.server.correction(str(client))
-                self._desk.corrections[place] = torch.from_numpy(correction)
+                self._buffers.corrections[place] = torch.from_numpy(correction)
             job = Train(round, client, self.round % 2, place, self.server.client_lr)
-            self._crew.submit(job)
+            self._workers.submit(job)
         self._training = cohort
 
     def finish_training(self) -> Trained:
         """Wait for the round's replies and step."""
         self.begin_training()
-        assert self._desk is not None
-        replies, cohort, parts = self._desk.replies, self._training, self.federation.train_parts
+        assert self._buffers is not None
+        replies, cohort, parts = self._buffers.replies, self._training, self.federation.train_parts
         done = sorted(self._take(Train, len(cohort)), key=lambda d: d.job.place)  # type: ignore[union-attr]
         self._training = []
         round = self.round + 1
@@ -196,34 +211,34 @@ class Engine:
         self._reasons = self._reasons if refused else Counter()
         self._reasons.update(rejected.values())
         if refused >= self.patience:
-            lr, server_lr = self.server.client_lr, self.server.stepper.lr
+            lr, server_lr = self.server.client_lr, self.server.server_optimizer.lr
             raise Diverged(
                 f"round {round}: training has diverged, every reply of {refused} rounds in a row "
                 f"was rejected, most often because {self._reasons.most_common(1)[0][0]}: "
                 f"try a smaller client-lr than {lr:g} or a smaller server-lr than {server_lr:g}"
             )
 
-    def _sit_down(self, places: int, corrections: bool) -> None:
+    def _allocate_buffers(self, places: int, corrections: bool) -> None:
         """Have room for a cohort's replies, in memory that the workers share."""
-        if self._desk is None or len(self._desk.replies) < places:
+        if self._buffers is None or len(self._buffers.replies) < places:
             size = self._models.shape[1]
-            self._desk = Desk(
+            self._buffers = SharedBuffers(
                 self._models,
                 torch.zeros(places, size),
                 torch.zeros(places, size) if corrections else None,
             )
-            self._crew.use(self._desk)
+            self._workers.use(self._buffers)
 
     # --- evaluation ---
 
     def begin_evaluation(self) -> None:
         """Hand the evaluation of the model as it is now to the workers."""
         assert self._evaluating is None
-        self._sit_down(1, self.server.needs.correction)
+        self._allocate_buffers(1, self.server.needs.correction)
         indices, lengths = self._test_indices()
         chunks = [indices[i : i + CHUNK] for i in range(0, len(indices), CHUNK)]
         for number, chunk in enumerate(chunks):
-            self._crew.submit(Evaluate(self.round, self.round % 2, number, chunk))
+            self._workers.submit(Evaluate(self.round, self.round % 2, number, chunk))
         self._evaluating = (self.round, lengths, len(chunks))
 
     def finish_evaluation(self) -> Evaluation:
@@ -238,7 +253,7 @@ class Engine:
         if not np.isfinite(loss):
             raise Diverged(
                 f"round {round}: diverged: the model's evaluation loss is {loss}: try a smaller "
-                f"server-lr than {self.server.stepper.lr:g}, or a smaller client-lr"
+                f"server-lr than {self.server.server_optimizer.lr:g}, or a smaller client-lr"
             )
         ends = np.cumsum([0, *lengths])
         clients = [100 * float(hits[lo:hi].mean()) for lo, hi in pairwise(ends) if hi > lo]
@@ -270,7 +285,7 @@ class Engine:
         """The results of one kind of jobs; the others' are kept until they are asked for."""
         waiting = self._waiting
         while len(waiting[kind]) < number:
-            done = self._crew.take()
+            done = self._workers.take()
             waiting[type(done.job)].append(done)
         taken, waiting[kind] = waiting[kind], []
         return taken

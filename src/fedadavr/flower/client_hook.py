@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     import torch
 
 
-class Guide:
+class ClientHook:
     """Does what the server's algorithm asks, before each step of the client's optimizer.
 
     It adds the proximal term and the correction to the gradients and counts the steps; the training
     loop stays as it is:
 
-        with Guide(message, model, optimizer) as guide:
+        with ClientHook(message, model, optimizer) as guide:
             for x, y in batches:
                 optimizer.zero_grad()
                 loss(model(x), y).backward()
@@ -69,7 +69,7 @@ class Guide:
         """What the reply's metrics must tell the server."""
         return {STEPS: self.steps}
 
-    def __enter__(self) -> Guide:
+    def __enter__(self) -> ClientHook:
         return self
 
     def __exit__(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedadavr.memory.durable import DurableStore, OldFormat
-from fedadavr.memory.format1 import OldLmdbStore, OldRedisStore, OldStore
-from fedadavr.memory.ram import RamStore
-from fedadavr.memory.seal import read_key
+from fedadavr.stores.format1 import OldLmdbStore, OldRedisStore, OldStore
+from fedadavr.stores.persistent import OldFormat, PersistentStore
+from fedadavr.stores.ram import RamStore
+from fedadavr.stores.seal import read_key
 
 
 def open_store(
@@ -16,7 +16,7 @@ def open_store(
     *,
     read_only: bool = False,
     must_exist: bool = False,
-) -> DurableStore | RamStore:
+) -> PersistentStore | RamStore:
     """The store at an address, a new one unless it must exist; `key_file` encrypts it."""
     key = None if key_file is None else read_key(Path(key_file))
     kind, _, rest = address.partition(":")
@@ -25,12 +25,12 @@ def open_store(
             raise ValueError("a memory in RAM is not encrypted: omit the key file")
         return RamStore()
     if kind == "lmdb" and rest:
-        from fedadavr.memory.lmdb import LmdbStore
+        from fedadavr.stores.lmdb import LmdbStore
 
         return LmdbStore(rest, key=key, read_only=read_only, must_exist=must_exist)
     if kind in ("redis", "rediss") and rest.startswith("//"):
         try:
-            from fedadavr.memory.redis import RedisStore
+            from fedadavr.stores.redis import RedisStore
         except ModuleNotFoundError:
             raise ValueError(
                 "a store in Redis needs redis: pip install 'fedadavr[redis]'"
@@ -47,14 +47,14 @@ def open_old_store(address: str, key_file: Path | str | None = None) -> OldStore
     kind, _, rest = address.partition(":")
     if kind == "lmdb":
         return OldLmdbStore(Path(rest), key)
-    from fedadavr.memory.redis import RedisStore
+    from fedadavr.stores.redis import RedisStore
 
     return OldRedisStore(RedisStore.unread(address), key)
 
 
 def open_any_store(
     address: str, key_file: Path | str | None = None, *, read_only: bool
-) -> DurableStore | OldStore:
+) -> PersistentStore | OldStore:
     """A durable store that is there, of any format; one of an old format is read only."""
     if address == "ram":
         raise ValueError("a store in RAM is gone with its process: name a folder or a Redis")
@@ -62,7 +62,7 @@ def open_any_store(
         store = open_store(address, key_file, read_only=read_only, must_exist=True)
     except OldFormat:
         return open_old_store(address, key_file)
-    assert isinstance(store, DurableStore)
+    assert isinstance(store, PersistentStore)
     return store
 
 

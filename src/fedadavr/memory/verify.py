@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedadavr.memory.durable import DurableStore
-from fedadavr.memory.format1 import OldStore
-from fedadavr.memory.memory import ClientMemory
-from fedadavr.memory.store import Damaged, State, StoreError
+from fedadavr.memory.own import ClientMemory
+from fedadavr.stores.format1 import OldStore
+from fedadavr.stores.persistent import PersistentStore
+from fedadavr.stores.store import Damaged, State, StoreError
 
 TOLERANCE = 1e-6  # of the total against a re-sum, relative to the sum of all but the largest
 SWALLOWED = TOLERANCE / np.finfo(np.float64).eps  # how much larger one record may be than the rest
 
-AnyStore = DurableStore | OldStore
+AnyStore = PersistentStore | OldStore
 T = TypeVar("T")
 Watch = Callable[[Iterable[Any], int, str], Iterable[Any]]  # shows how far one is
 

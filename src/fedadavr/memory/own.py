@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fedadavr import kernels
-from fedadavr.memory.codecs import NOTHING
-from fedadavr.memory.codecs import codec as find_codec
+from fedadavr.codecs import NOTHING
+from fedadavr.codecs import codec as find_codec
 from fedadavr.memory.population import Population, Undo
-from fedadavr.memory.ram import RamStore
-from fedadavr.memory.store import Damaged, Record, State, Store, StoreError
+from fedadavr.stores.ram import RamStore
+from fedadavr.stores.store import Damaged, Record, State, Store, StoreError
 from fedadavr.vector import Layout, Vector
 
 log = logging.getLogger(__name__)
 
-Weights = Literal["examples", "clients"]
+Weighting = Literal["examples", "clients"]
 Floats = npt.NDArray[np.float64]
 
 DWARFS = 1e6  # times: of the total's sixteen digits, six may be lost
@@ -78,7 +78,7 @@ class ClientMemory:
         layout: Layout,
         codec: str = "fp32",
         *,
-        weights: Weights = "examples",
+        weights: Weighting = "examples",
         population: int | Mapping[str, int] | None = None,
         store: Store | None = None,
         prune_after: int | None = None,

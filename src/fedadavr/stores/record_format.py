@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fedadavr.memory.seal import TAG, Seal
-from fedadavr.memory.store import Damaged, Record
+from fedadavr.stores.seal import TAG, Seal
+from fedadavr.stores.store import Damaged, Record
 
 HEADER = struct.Struct("<4sBBxx16s16sdQQQI")  # then a checksum of it, then the update's tag
 MAGIC, VERSION = b"FAVR", 2

@@ -24,9 +24,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedadavr.memory import records as wire
-from fedadavr.memory.seal import TAG, Seal
-from fedadavr.memory.store import Damaged, Member, Record, State, StoreError
+from fedadavr.stores import record_format
+from fedadavr.stores.seal import TAG, Seal
+from fedadavr.stores.store import Damaged, Member, Record, State, StoreError
 
 FORMAT = 2
 CHUNK = 1 << 26  # the largest value that is written in one piece, in bytes
@@ -48,7 +48,7 @@ class OldFormat(ValueError):
     """The store was written by a former version: it can be looked at, and converted."""
 
 
-class DurableStore(ABC):
+class PersistentStore(ABC):
     """A store whose commits outlive the process."""
 
     durable = True
@@ -345,7 +345,9 @@ class DurableStore(ABC):
         changes: Changes = {table: {} for table in TABLES}
         for client, record in records.items():
             header, payload = (
-                (None, None) if record is None else wire.pack(self._seal, self.id, client, record)
+                (None, None)
+                if record is None
+                else record_format.pack(self._seal, self.id, client, record)
             )
             changes["clients"][client], changes["updates"][client] = header, payload
         for client, member in members.items():
@@ -404,7 +406,9 @@ class DurableStore(ABC):
             return Damaged("its header is missing")
         if payload is None and data:
             return Damaged("its update is missing")
-        record = wire.unpack(self._seal, self.id, client, header, payload if data else None)
+        record = record_format.unpack(
+            self._seal, self.id, client, header, payload if data else None
+        )
         if isinstance(record, Record) and record.data.ctypes.data % 4:
             record.data = record.data.copy()  # small values lie anywhere in a page
         return record

@@ -14,7 +14,7 @@ import torch
 import torch.multiprocessing  # registers how tensors are shared with other processes
 from torch import Tensor, nn
 
-from fedadavr.clients import FlatModel, Recipe
+from fedadavr.clients import FlatModel, LocalSGD
 from fedadavr.data import Federation
 from fedadavr.processes import Processes
 from fedadavr.sampling import DRAWS, ORDER
@@ -48,7 +48,7 @@ class Done(NamedTuple):
 
 
 @dataclass
-class Desk:
+class SharedBuffers:
     """What workers read from and write to; tensors in memory that all processes share."""
 
     models: Tensor  # the last two models, by the parity of their round
@@ -68,7 +68,7 @@ class Worker:
 
     module: nn.Module
     federation: Federation
-    recipe: Recipe
+    local_sgd: LocalSGD
     seed: int
     device: str
     fast: bool
@@ -76,48 +76,48 @@ class Worker:
     def __post_init__(self) -> None:
         self.model = FlatModel(self.module, self.device, self.fast)
 
-    def do(self, job: Train | Evaluate, desk: Desk) -> Done:
+    def do(self, job: Train | Evaluate, buffers: SharedBuffers) -> Done:
         """Do one job."""
         began = time.perf_counter()
         result: tuple[Any, Any]
         if isinstance(job, Train):
             part = torch.from_numpy(self.federation.train_parts[job.client])
             rng = np.random.default_rng([self.seed, job.round, ORDER, job.client])
-            recipe = self.recipe
-            if job.lr != recipe.lr:
-                recipe = Recipe(**{**vars(recipe), "lr": job.lr})
-            correction = None if desk.corrections is None else desk.corrections[job.place]
+            local_sgd = self.local_sgd
+            if job.lr != local_sgd.lr:
+                local_sgd = LocalSGD(**{**vars(local_sgd), "lr": job.lr})
+            correction = None if buffers.corrections is None else buffers.corrections[job.place]
             correction = None if correction is None else correction.to(self.device)
-            start = desk.models[job.slot].to(self.device)
+            start = buffers.models[job.slot].to(self.device)
             with torch.random.fork_rng(devices=[]):  # for models that draw, as dropout does
                 draw = np.random.default_rng([self.seed, job.round, DRAWS, job.client])
                 torch.manual_seed(int(draw.integers(2**62)))
                 result = self.model.train(
-                    start, self.federation.train, part, recipe, rng, correction
+                    start, self.federation.train, part, local_sgd, rng, correction
                 )
-            desk.replies[job.place].copy_(self.model.w)
+            buffers.replies[job.place].copy_(self.model.w)
         else:
             losses, hits = self.model.evaluate(
-                desk.models[job.slot], self.federation.test, torch.from_numpy(job.indices)
+                buffers.models[job.slot], self.federation.test, torch.from_numpy(job.indices)
             )
             result = losses.numpy(), hits.numpy()
             job = job._replace(indices=None)
         return Done(job, result, time.perf_counter() - began)
 
 
-class Alone:
+class InProcessWorker:
     """All jobs in this process, when they are asked for."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._desk: Desk | None = None
+        self._buffers: SharedBuffers | None = None
         self._jobs: deque[Train | Evaluate] = deque()
         self._threads = torch.get_num_threads()
         torch.set_num_threads(1)
 
-    def use(self, desk: Desk) -> None:
-        """Work at this desk from now on."""
-        self._desk = desk
+    def use(self, buffers: SharedBuffers) -> None:
+        """Work at this buffers from now on."""
+        self._buffers = buffers
 
     def submit(self, job: Train | Evaluate) -> None:
         """Put a job at the end of the queue."""
@@ -125,16 +125,16 @@ class Alone:
 
     def take(self) -> Done:
         """The next result."""
-        assert self._desk is not None
-        return self._worker.do(self._jobs.popleft(), self._desk)
+        assert self._buffers is not None
+        return self._worker.do(self._jobs.popleft(), self._buffers)
 
     def close(self) -> None:
         """Leave the process as it was found."""
         torch.set_num_threads(self._threads)
 
 
-class Crew:
-    """Several persistent processes that share the data and the desk."""
+class ProcessWorkers:
+    """Several persistent processes that share the data and the buffers."""
 
     AHEAD = 2  # jobs given to a process at a time: the next is there when one is done
 
@@ -144,14 +144,14 @@ class Crew:
         self._given = [0] * number
         for k in range(number):
             # Not as arguments: a class of the user's own can be unpickled only after `prepare`.
-            parts = (worker.module, worker.federation, worker.recipe, worker.seed, worker.fast)
+            parts = (worker.module, worker.federation, worker.local_sgd, worker.seed, worker.fast)
             self._processes.send(k, parts)
 
-    def use(self, desk: Desk) -> None:
-        """Work at this desk from now on."""
-        desk.share()
+    def use(self, buffers: SharedBuffers) -> None:
+        """Work at this buffers from now on."""
+        buffers.share()
         for k in range(len(self._given)):
-            self._processes.send(k, desk)
+            self._processes.send(k, buffers)
 
     def submit(self, job: Train | Evaluate) -> None:
         """Put a job at the end of the queue, which is kept here: a pipe's end is soon reached."""
@@ -184,15 +184,15 @@ def _work(line: Any, prepare: Callable[[], None] | None) -> None:
     try:
         if prepare is not None:
             prepare()
-        module, federation, recipe, seed, fast = line.recv()
-        worker = Worker(module, federation, recipe, seed, "cpu", fast)
-        desk = line.recv()
+        module, federation, local_sgd, seed, fast = line.recv()
+        worker = Worker(module, federation, local_sgd, seed, "cpu", fast)
+        buffers = line.recv()
         while True:
             said = line.recv()
-            if isinstance(said, Desk):
-                desk = said
+            if isinstance(said, SharedBuffers):
+                buffers = said
             else:
-                line.send(worker.do(said, desk))
+                line.send(worker.do(said, buffers))
     except (EOFError, OSError):
         raise
     except Exception:

@@ -38,9 +38,9 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from fedadavr.memory.durable import Changes, Chunks, DurableStore, Manifest, Undo
-from fedadavr.memory.opening import public
-from fedadavr.memory.store import StoreError, StoreLost
+from fedadavr.stores.addresses import public
+from fedadavr.stores.persistent import Changes, Chunks, Manifest, PersistentStore, Undo
+from fedadavr.stores.store import StoreError, StoreLost
 
 LEASE = 30.0  # seconds after which a server that is not heard of has lost the store
 BATCH = 1 << 25  # bytes sent before an answer is waited for
@@ -80,7 +80,7 @@ Place = Sequence[str]  # a table, and a key
 Version = tuple[int, str, bool]  # a commit's number, its server's token, whether it removed
 
 
-class RedisStore(DurableStore):
+class RedisStore(PersistentStore):
     """Records in a Redis server or cluster.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fedadavr.memory.store import Damaged, Member, Record, State
+from fedadavr.stores.store import Damaged, Member, Record, State
 
 
 class RamStore:

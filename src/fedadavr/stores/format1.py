@@ -16,9 +16,9 @@ from typing import Any, Self
 import lmdb
 import numpy as np
 
-from fedadavr.memory.durable import fill, parse_json
-from fedadavr.memory.seal import NONCE, Seal
-from fedadavr.memory.store import Damaged, Member, Record, State, StoreError
+from fedadavr.stores.persistent import fill, parse_json
+from fedadavr.stores.seal import NONCE, Seal
+from fedadavr.stores.store import Damaged, Member, Record, State, StoreError
 
 HEADER = struct.Struct("<4sBBBx16sQQQQI")
 SIZE = HEADER.size + 4

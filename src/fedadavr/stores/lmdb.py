@@ -18,8 +18,8 @@ from typing import IO, Any
 import lmdb
 import numpy as np
 
-from fedadavr.memory.durable import TABLES, Changes, Chunks, DurableStore, Manifest, Undo
-from fedadavr.memory.store import StoreError, StoreLost
+from fedadavr.stores.persistent import TABLES, Changes, Chunks, Manifest, PersistentStore, Undo
+from fedadavr.stores.store import StoreError, StoreLost
 
 MANIFEST = b"manifest"
 DATABASES = (*TABLES, "state", "undo", "snapshots")
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 _madvise = getattr(ctypes.CDLL(None), "madvise", None)
 
 
-class LmdbStore(DurableStore):
+class LmdbStore(PersistentStore):
     """Records are views into the map; a commit is one write transaction.
 
     Parameters
