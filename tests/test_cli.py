@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fedadavr.cli import main
-from fedadavr.loading import load_file
+from fedadavr.plugins import load_file
 
 
 def typed(*words: str) -> subprocess.CompletedProcess[str]:

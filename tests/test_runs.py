@@ -295,8 +295,8 @@ def test_the_program_of_the_guide_runs(mine: str) -> None:
     text = (ROOT / "docs" / "your-own.md").read_text()
     code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[-1]
     from fedadavr.data import federate, load
-    from fedadavr.loading import load_file
     from fedadavr.models import build
+    from fedadavr.plugins import load_file
 
     load_file(mine)
     data = load("blobs")

@@ -10,7 +10,7 @@ import pytest
 
 from fedadavr import Layout, Update, algorithm
 from fedadavr.codecs import codec
-from fedadavr.loading import load_file
+from fedadavr.plugins import load_file
 
 load_file(str(Path(__file__).parents[1] / "results" / "fedadavr-plus" / "variants.py"))
 

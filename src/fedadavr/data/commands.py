@@ -13,7 +13,7 @@ from rich.table import Table
 from fedadavr.data.federation import Federation, federate
 from fedadavr.data.sources import datasets, where
 from fedadavr.data.sources import load as load_dataset
-from fedadavr.loading import load_file
+from fedadavr.plugins import load_file
 
 
 def list_datasets() -> None:

@@ -20,7 +20,7 @@ from fedadavr.experiments.command_line import Arguments, parse
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.pool import in_processes
 from fedadavr.experiments.run import Result, Row, RunOptions, run
-from fedadavr.loading import load_file
+from fedadavr.plugins import load_file
 
 
 @dataclass(frozen=True)

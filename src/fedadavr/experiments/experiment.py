@@ -13,9 +13,9 @@ from typing import Any
 from fedadavr.algorithms import Algorithm, algorithm, algorithms, settings_of
 from fedadavr.data import PARTITIONS, datasets
 from fedadavr.data.sources import CLIENTS
-from fedadavr.loading import load_file
 from fedadavr.models import models
 from fedadavr.naming import unknown
+from fedadavr.plugins import load_file
 from fedadavr.stores import Store
 from fedadavr.vector import Layout
 

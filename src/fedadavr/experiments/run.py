@@ -18,8 +18,8 @@ from fedadavr.clients import LocalSGD, layout_of
 from fedadavr.data import Federation, federate, load
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.loading import load_file
 from fedadavr.models import build
+from fedadavr.plugins import load_file
 from fedadavr.signals import Hold, Stop
 from fedadavr.simulation import Engine, Evaluation
 from fedadavr.stores import Store, open_store

@@ -14,8 +14,8 @@ from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.grid import grid
 from fedadavr.experiments.records import RECORDS, RunRecord
 from fedadavr.experiments.sweep import BACKENDS, Progress, check_store, results_table, sweep
-from fedadavr.loading import load_file
 from fedadavr.naming import unknown
+from fedadavr.plugins import load_file
 
 
 @dataclass(frozen=True)
