@@ -1,4 +1,4 @@
-"""What others bring: registries by name, an installed package's entry points, one file by --load."""
+"""What others bring: registries by name, entry points of packages, one file by --load."""
 
 from __future__ import annotations
 
