@@ -103,9 +103,9 @@ def kept(server: Any) -> dict[str, Any]:
         found["total"] = server.memory.total
         for client, record in sorted(server.memory.records()):
             found[f"of {client}"] = server.memory.codec.decode(server.layout, record.data)
-    if server.kinds is not None:
-        found["centers"] = server.kinds.vectors[: len(server.kinds)]
-    if server.learner is not None:
+    if server.vectors is not None:
+        found["centers"] = server.vectors.vectors[: len(server.vectors)]
+    if hasattr(server, "learner"):
         found["trust"] = server.learner.alpha
     return found
 

@@ -38,7 +38,7 @@ def outcome(path: Path) -> Any:
     """Everything that a run is, but for the times."""
     with opened(RunFolder(path).checkpoint(), read_only=True) as store:
         records = {
-            c: (r.weight, r.round, r.owner, r.kind, r.data.tobytes()) for c, r in store.items()
+            c: (r.weight, r.round, r.owner, r.label, r.data.tobytes()) for c, r in store.items()
         }
         state = store.state()
         state["extra"].pop("pending")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import importlib.metadata
 import importlib.util
+import pkgutil
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -89,6 +91,11 @@ class Registry(Generic[T]):
                 )
         return self._entries[name]
 
+    __getitem__ = find
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
     @contextmanager
     def unchanged(self) -> Iterator[None]:
         """Forget, at the end, what was added meanwhile: for tests."""
@@ -97,6 +104,12 @@ class Registry(Generic[T]):
             yield
         finally:
             self._entries = before
+
+
+def import_all(package: str, path: Iterable[str]) -> None:
+    """Import every module of a package, each of which registers what it brings."""
+    for module in pkgutil.iter_modules(path):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 @functools.cache

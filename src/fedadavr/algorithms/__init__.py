@@ -1,6 +1,7 @@
 """The server side of each algorithm."""
 
-from fedadavr.algorithms.base import Algorithm, ClientNeeds
+from fedadavr.algorithms.base import Adaptive, Algorithm, Remembering
+from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction, Stored
 from fedadavr.algorithms.replies import Rejected, Update
 
 # The order of these imports is the order in which `algorithms()` lists them.
@@ -15,8 +16,8 @@ from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
 from fedadavr.algorithms.registry import algorithm, algorithms, register, settings_of
 
 __all__ = [
-    "MIFA", "Algorithm", "ClientNeeds", "ClusterFedVARP", "FedAdaVR", "FedAdaVRNoOpt",
-    "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad", "FedAdam", "FedAvg", "FedNova",
-    "FedProx", "FedVARP", "FedYogi", "Rejected", "Scaffold", "Update", "algorithm", "algorithms",
-    "register", "settings_of",
+    "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort", "Direction",
+    "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad", "FedAdam", "FedAvg",
+    "FedNova", "FedProx", "FedVARP", "FedYogi", "Rejected", "Remembering", "Scaffold", "Stored",
+    "Update", "algorithm", "algorithms", "register", "settings_of",
 ]  # fmt: skip

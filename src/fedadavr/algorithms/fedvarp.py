@@ -9,7 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from fedadavr.algorithms.base import Cohort, Direction, Remembering, Stored
+from fedadavr.algorithms.base import Remembering
+from fedadavr.algorithms.cohort import Cohort, Direction, Stored
 from fedadavr.algorithms.registry import register
 from fedadavr.memory.own import Weighting
 

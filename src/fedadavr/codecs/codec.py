@@ -1,9 +1,8 @@
-"""fp32, fp16, int8 and int4: vectors to bytes and back, as the paper's Quant and Dequant.
+"""What a codec is: its facts, and two functions on one block. Vectors to bytes and back.
 
-An encoded vector is one array of bytes. The integer codecs begin with one float32 scale a tensor
-(the largest magnitude divided by 127 or 7; 1 for a tensor of zeros); then come the tensors, one
-after the other. int4 packs two values a byte, the high nibble first, each shifted by 8; a tensor
-of odd length is padded with the nibble 8, which reads as zero.
+An encoded vector is one array of bytes. The integer codecs begin with one float32 scale per tensor
+(the largest magnitude divided by the largest integer; 1 for a tensor of zeros); then come the
+tensors, one after the other, each padded to whole bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedadavr import kernels
-from fedadavr.naming import find
+from fedadavr.plugins import Registry
 from fedadavr.vector import Layout, Vector
 
 log = logging.getLogger(__name__)
@@ -34,9 +33,14 @@ class Codec:
     """
 
     name: str
-    code: int
     bits: int
-    levels: int = 0  # the largest integer; 0 for the floating-point codecs
+    """Of one value."""
+    encode_block: kernels.BlockFunction | None
+    decode_block: kernels.BlockFunction | None
+    levels: int = 0
+    """The largest integer; 0 for the floating-point codecs."""
+    largest: float = np.inf
+    """What is larger is stored as this."""
 
     def offsets(self, layout: Layout) -> npt.NDArray[np.int64]:
         """Where each tensor's bytes start; one more entry than tensors, the last is the size."""
@@ -61,36 +65,37 @@ class Codec:
         return scales
 
     def warn_if_saturated(self, peaks: npt.NDArray[np.float32], whose: str) -> None:
-        """Say so where fp16 cannot hold the largest magnitudes and stores its largest instead."""
-        if self.code == kernels.FP16 and (peaks > kernels.FP16_MAX).any():
+        """Say so where it cannot hold the largest magnitudes and stores its largest instead."""
+        if (peaks > self.largest).any():
             log.warning(
-                "%s: magnitude %.3g is outside fp16's range and is stored as 65504; "
+                "%s: magnitude %.3g is outside %s's range and is stored as %g; "
                 "codec int8 or fp32 would keep it",
-                whose,
-                peaks.max(),
-            )
+                whose, peaks.max(), self.name, self.largest,
+            )  # fmt: skip
 
     def encode(self, layout: Layout, vector: Vector) -> Bytes:
         """The bytes of a vector."""
-        if not self.bits:
-            raise ValueError("the codec none keeps no updates")
+        if self.encode_block is None:
+            raise ValueError(f"the codec {self.name} keeps no updates")
         if np.shape(vector) != (layout.size,):
             raise ValueError(
                 f"this layout has {layout.size} coordinates, got shape {np.shape(vector)}"
             )
-        blocks = layout.blocks
-        peak = np.zeros(len(blocks), np.int32)
-        data = np.zeros(self.nbytes(layout), np.uint8)
+        blocks, head = layout.blocks, 4 * self.scale_count(layout)
+        peak = np.zeros(blocks.number, np.int32)
         vector = np.ascontiguousarray(vector, np.float32)
-        args = (layout.offsets, self.code, kernels.address(data), self.offsets(layout))
-        kernels.run(kernels.encode, blocks, *args, np.ones(0, np.float32), vector, peak)
+        kernels.run(kernels.peaks, blocks, vector, peak)
         peaks = np.maximum.reduceat(peak, blocks.first).view(np.float32)
         if not np.isfinite(peaks).all():
             raise ValueError("a vector that holds NaN or infinity cannot be encoded")
         self.warn_if_saturated(peaks, "encoding")
         scales = self.scales(peaks)
-        data[: 4 * self.scale_count(layout)] = scales.view(np.uint8)[: 4 * self.scale_count(layout)]
-        kernels.run(kernels.encode, blocks, *args, scales, vector, np.zeros(0, np.int32))
+        data = np.zeros(self.nbytes(layout), np.uint8)
+        data[:head] = scales.view(np.uint8)[:head]
+        kernels.run(
+            kernels.encode, blocks, self.encode_block.address, kernels.address(data),
+            self.offsets(layout), scales, vector,
+        )  # fmt: skip
         return data
 
     def decode(self, layout: Layout, data: Bytes) -> Vector:
@@ -103,14 +108,14 @@ class Codec:
         self, layout: Layout, data: Bytes, factor: float, total: npt.NDArray[np.float64]
     ) -> None:
         """total += factor * decode(data), without a temporary."""
-        if not self.bits:
+        if self.decode_block is None:
             return
         if data.shape != (self.nbytes(layout),):
             raise ValueError(
                 f"{self.name} needs {self.nbytes(layout)} bytes for this layout, got {data.shape}"
             )
         kernels.run(
-            kernels.accumulate, layout.blocks, layout.offsets, self.code, kernels.address(data),
+            kernels.accumulate, layout.blocks, self.decode_block.address, kernels.address(data),
             self.offsets(layout), self.read_scales(layout, data), factor, total,
         )  # fmt: skip
 
@@ -121,18 +126,12 @@ class Codec:
         return data[: 4 * len(layout.shapes)].copy().view(np.float32)
 
 
-CODECS: dict[str, Codec] = {
-    "fp32": Codec("fp32", kernels.FP32, 32),
-    "fp16": Codec("fp16", kernels.FP16, 16),
-    "int8": Codec("int8", kernels.INT8, 8, 127),
-    "int4": Codec("int4", kernels.INT4, 4, 7),
-}
+CODECS: Registry[Codec] = Registry("codec", "fedadavr.codecs")
 
-
-NOTHING = Codec("none", kernels.NONE, 0)
-"""Keeps no update at all: only the client's weight, its last round, and its kind."""
+NOTHING = Codec("none", 0, None, None)
+"""Keeps no update at all: only the client's weight, its last round, and its label."""
 
 
 def codec(name: str) -> Codec:
     """The codec of that name."""
-    return find("codec", name, CODECS)
+    return CODECS.find(name)

@@ -80,8 +80,8 @@ def upgrade_run(path: Path) -> None:
         if server.memory is not None:
             server.memory.adopt({
                 client: Record(float(weight), round, data.copy(), server.memory.codec.name,
-                               layout.digest, owner, kind)
-                for (client, weight, round, owner, kind), data in zip(
+                               layout.digest, owner, label)
+                for (client, weight, round, owner, label), data in zip(
                     about["clients"], arrays["records"], strict=True)
             })  # fmt: skip
         server.commit(

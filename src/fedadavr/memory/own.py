@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, Literal
@@ -15,7 +14,8 @@ import numpy.typing as npt
 from fedadavr import kernels
 from fedadavr.codecs import NOTHING
 from fedadavr.codecs import codec as find_codec
-from fedadavr.memory.population import Population, Undo
+from fedadavr.memory.cohort_records import CohortRecords
+from fedadavr.memory.population import Population
 from fedadavr.stores.ram import RamStore
 from fedadavr.stores.store import Damaged, Record, State, Store, StoreError
 from fedadavr.vector import Layout, Vector
@@ -26,34 +26,6 @@ Weighting = Literal["examples", "clients"]
 Floats = npt.NDArray[np.float64]
 
 DWARFS = 1e6  # times: of the total's sixteen digits, six may be lost
-
-
-@dataclass
-class Page:
-    """The records that a round reads and writes, laid out for the kernels.
-
-    `old` and `new` are addresses. A client never seen has a record of zeros with scale zero, so
-    it decodes to zero whatever the codec.
-    """
-
-    clients: Sequence[str]
-    records: list[Record | None]
-    before: Floats
-    old: npt.NDArray[np.int64]
-    old_scale: npt.NDArray[np.float32]
-    buffers: list[npt.NDArray[np.uint8]]
-    new: npt.NDArray[np.int64]
-    new_scale: npt.NDArray[np.float32]
-    undo: list[Undo] = field(default_factory=list)
-    expired: dict[str, Record] = field(default_factory=dict)
-    kinds: list[int] = field(default_factory=list)
-
-    @classmethod
-    def blank(cls, clients: Sequence[str]) -> Page:
-        """The page of a server that remembers nothing."""
-        nowhere, scale = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
-        none: list[Record | None] = [None] * len(clients)
-        return cls(clients, none, np.zeros(len(clients)), nowhere, scale, [], nowhere, scale)
 
 
 class ClientMemory:
@@ -89,7 +61,7 @@ class ClientMemory:
         self.population = Population(population)
         self.store: Store = RamStore() if store is None else store
         self.total: Floats = np.zeros(layout.size if self.codec.bits else 0)
-        self.kind_weight: dict[int, float] = {}  # the weights of the clients of each kind, from 1
+        self.label_weight: dict[int, float] = {}  # the weights of the clients of each label
         self.reach = 0.0  # the largest that a record has put into the total since it was summed
         self.round = 0
         if prune_after is not None and (type(prune_after) is not int or prune_after < 1):
@@ -231,7 +203,7 @@ class ClientMemory:
         Their clients are taken as never seen. Who is missing without a trace is only counted.
         """
         total, seen, size, lost = np.zeros_like(self.total), 0, 0.0, []
-        kinds: dict[int, float] = {}
+        labels: dict[int, float] = {}
         for client, record in self.all():
             if isinstance(record, Damaged):
                 log.error(
@@ -242,14 +214,14 @@ class ClientMemory:
             else:
                 self.codec.accumulate(self.layout, record.data, record.weight, total)
                 seen, size = seen + 1, size + record.weight
-                kinds[record.kind] = kinds.get(record.kind, 0.0) + record.weight
+                labels[record.label] = labels.get(record.label, 0.0) + record.weight
         gone = self.population.seen - seen
         if gone > len(lost):
             log.error("%d records are missing without a trace: their clients count as never seen",
                       gone - len(lost))  # fmt: skip
         self.total[...] = total
         self.reach = float(np.abs(total).max(initial=0.0))
-        self.kind_weight = kinds
+        self.label_weight = labels
         self.population.recount(seen, size, max(0, gone))
         self._stage(dict.fromkeys(lost))
         self._seen_in = None
@@ -292,17 +264,17 @@ class ClientMemory:
 
     def _subtract(self, client: str, record: Record) -> None:
         self.codec.accumulate(self.layout, record.data, -record.weight, self.total)
-        self._count_kind(record.kind, -record.weight)
+        self._count_label(record.label, -record.weight)
         self._note_seen(client, record.round, None)
         self.gone.add(client)
         self._stage({client: None})
         if self.population.seen == 1:  # it was the last
             self.total[:] = 0.0
 
-    def _count_kind(self, kind: int, weight: float) -> None:
-        self.kind_weight[kind] = self.kind_weight.get(kind, 0.0) + weight
-        if not self.kind_weight[kind]:
-            del self.kind_weight[kind]  # as if it had never been counted
+    def _count_label(self, label: int, weight: float) -> None:
+        self.label_weight[label] = self.label_weight.get(label, 0.0) + weight
+        if not self.label_weight[label]:
+            del self.label_weight[label]  # as if it had never been counted
 
     def _stage(self, records: Mapping[str, Record | None]) -> None:
         """Change records: at once in RAM, with the next commit in a durable store."""
@@ -341,7 +313,7 @@ class ClientMemory:
 
     # --- one round ---
 
-    def open(self, clients: Sequence[str]) -> Page:
+    def open(self, clients: Sequence[str]) -> CohortRecords:
         """Read the records of a round's clients and find room for the new ones.
 
         Changes nothing, unless records were lost: their clients are taken as never seen then.
@@ -374,7 +346,9 @@ class ClientMemory:
         for k, record in enumerate(records):
             if record is not None:
                 old[k] = kernels.address(record.data)
-        page = Page(clients, records, before, old, scale, buffers, new, np.ones_like(scale))
+        page = CohortRecords(
+            clients, records, before, old, scale, buffers, new, np.ones_like(scale)
+        )
         page.expired = {
             client: record
             for client, record in zip(due, found[len(clients) :], strict=True)
@@ -405,31 +379,35 @@ class ClientMemory:
         if now is not None:
             self._seen_in.setdefault(now, set()).add(client)
 
-    def admit(self, page: Page, sizes: Sequence[int], kinds: Sequence[int] | None = None) -> Floats:
+    def admit(
+        self, page: CohortRecords, sizes: Sequence[int], labels: Sequence[int] | None = None
+    ) -> Floats:
         """Count a round's clients in the population; gives the weights of their new records.
 
-        `kinds` are what kind of client each of them is, from 1.
+        `labels` are what another memory keeps with each of them, from 1.
         """
-        page.kinds = [0] * len(page.clients) if kinds is None else list(kinds)
-        for client, record, size, kind in zip(
-            page.clients, page.records, sizes, page.kinds, strict=True
+        page.labels = [0] * len(page.clients) if labels is None else list(labels)
+        for client, record, size, label in zip(
+            page.clients, page.records, sizes, page.labels, strict=True
         ):
             before = None if record is None else record.weight
             counted = size if self.weights == "examples" else 1
             page.undo.append(self.population.see(client, before, counted))
             if record is not None:
-                self._count_kind(record.kind, -record.weight)
-                page.undo.append(partial(self._count_kind, record.kind, record.weight))
-            self._count_kind(kind, counted)
-            page.undo.append(partial(self._count_kind, kind, -counted))
+                self._count_label(record.label, -record.weight)
+                page.undo.append(partial(self._count_label, record.label, record.weight))
+            self._count_label(label, counted)
+            page.undo.append(partial(self._count_label, label, -counted))
         return np.array(sizes, np.float64) if self.weights == "examples" else np.ones(len(sizes))
 
-    def dismiss(self, page: Page) -> None:
+    def dismiss(self, page: CohortRecords) -> None:
         """Take back what `admit` has counted: the round cannot be made."""
         while page.undo:
             page.undo.pop()()
 
-    def close(self, page: Page, weights: Floats, owners: Sequence[int] | None = None) -> None:
+    def close(
+        self, page: CohortRecords, weights: Floats, owners: Sequence[int] | None = None
+    ) -> None:
         """End a round: keep the records that the kernels have written and the total has followed.
 
         `owners` are the nodes that the clients' ids are bound to; an id stays with its first.
@@ -444,7 +422,7 @@ class ClientMemory:
             self._note_seen(client, old.round if old else None, self.round)
             records[client] = Record(
                 float(weights[k]), self.round, page.buffers[k], self.codec.name,
-                self.layout.digest, owner, page.kinds[k],
+                self.layout.digest, owner, page.labels[k],
             )  # fmt: skip
         self._stage(records)
         self.gone.clear()
@@ -462,7 +440,7 @@ class ClientMemory:
             "round": self.round,
             "total": self.total.copy() if copy else self.total,
             "population": self.population.state_dict(copy=copy),
-            "kinds": {str(kind): weight for kind, weight in self.kind_weight.items() if weight},
+            "kinds": {str(k): weight for k, weight in self.label_weight.items() if weight},
             "prune_after": self.prune_after,
             "reach": self.reach,
         }
@@ -487,7 +465,7 @@ class ClientMemory:
         known = float(np.abs(self.total).max(initial=0.0))
         self.reach = float(state.get("reach", known))  # states of 0.1 have none
         self.population.load_state_dict(state["population"])
-        self.kind_weight = {int(kind): float(x) for kind, x in state["kinds"].items()}
+        self.label_weight = {int(k): float(x) for k, x in state["kinds"].items()}
         self._seen_in = None  # looked up when it is needed
         self._staged, self._lost = {}, None
 

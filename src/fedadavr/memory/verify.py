@@ -62,13 +62,13 @@ def _check(store: AnyStore, watch: Watch) -> tuple[list[str], int]:
         return faults, 0
     sums = _Sums(memory)
     clients, size = 0, 0.0
-    kinds: Counter[int] = Counter()
+    labels: Counter[int] = Counter()
     for client, record in watch(memory.all(), len(store), "checking records"):
         if isinstance(record, Damaged):
             faults.append(f"client {client!r}: its record cannot be read, {record.why}")
             continue
         clients, size = clients + 1, size + record.weight
-        kinds[record.kind] += record.weight
+        labels[record.label] += record.weight
         sums.add(client, record.weight, memory.codec.decode(memory.layout, record.data)
                  if memory.codec.bits else np.zeros(0, np.float32))  # fmt: skip
         if record.round > memory.round:
@@ -78,7 +78,7 @@ def _check(store: AnyStore, watch: Watch) -> tuple[list[str], int]:
         faults.append(f"{clients} clients can be read, {known.seen} should be there")
     elif size != known.seen_size:
         faults.append(f"the weights add up to {size:g}, not to {known.seen_size:g}")
-    elif +kinds != +Counter(memory.kind_weight):
+    elif +labels != +Counter(memory.label_weight):
         faults.append("the weights of the kinds are not the sums of their clients'")
     return faults + sums.faults(memory.total), clients
 

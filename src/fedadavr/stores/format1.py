@@ -134,7 +134,7 @@ class OldStore:
             return Damaged("it does not begin as a record does")
         head = header[: HEADER.size]
         (checksum,) = struct.unpack("<I", header[HEADER.size :])
-        _, version, code, flags, layout, weight, round, owner, length, kind = HEADER.unpack(head)
+        _, version, code, flags, layout, weight, round, owner, length, label = HEADER.unpack(head)
         if version != 1 or code >= len(CODECS):
             return Damaged(f"its format is version {version}, its codec number {code}")
         if bool(flags & ENCRYPTED) != self._seal.keyed:
@@ -156,7 +156,7 @@ class OldStore:
             name = layout.decode()
         except UnicodeDecodeError:
             return Damaged("its layout is no digest")
-        return Record(float(weight), round, data, CODECS[code], name, owner, kind)
+        return Record(float(weight), round, data, CODECS[code], name, owner, label)
 
     def _value(self, client: str) -> Any | None:
         raise NotImplementedError

@@ -28,7 +28,7 @@ def pack(seal: Seal, store: str, client: str, record: Record) -> tuple[bytes, An
     flags = ENCRYPTED if seal.keyed else 0
     fields = HEADER.pack(
         MAGIC, VERSION, flags, name, record.layout.encode(), record.weight, record.round,
-        record.owner, data.nbytes + seal.overhead, record.kind,
+        record.owner, data.nbytes + seal.overhead, record.label,
     )  # fmt: skip
     head = fields + _checksum(fields, client)
     tag, payload = seal.close(_about(store, client, head), data)
@@ -43,7 +43,7 @@ def unpack(
     if len(header) != SIZE or header[:4] != MAGIC:
         return Damaged("it does not begin as a record does")
     fields, tag = header[: HEADER.size], header[-TAG:]
-    _, version, flags, codec, layout, weight, round, owner, length, kind = HEADER.unpack(fields)
+    _, version, flags, codec, layout, weight, round, owner, length, label = HEADER.unpack(fields)
     if version != VERSION:
         return Damaged(f"its format is version {version}, this store has {VERSION}")
     if header[HEADER.size : -TAG] != _checksum(fields, client):
@@ -63,7 +63,7 @@ def unpack(
         data = seal.open(_about(store, client, header[:-TAG]), tag, payload)
         if data is None:
             return Damaged("it cannot be decrypted" if seal.keyed else "its checksum is wrong")
-    return Record(weight, round, data, codec.rstrip(b"\0").decode(), layout.decode(), owner, kind)
+    return Record(weight, round, data, codec.rstrip(b"\0").decode(), layout.decode(), owner, label)
 
 
 def _about(store: str, client: str, head: bytes) -> bytes:

@@ -22,7 +22,7 @@ class Record:
     codec: str
     layout: str  # the layout's digest
     owner: int = 0  # the node that the client's id is bound to; 0: none
-    kind: int = 0  # the kind of client that it was last, from 1; 0: none
+    label: int = 0  # which vector of another memory predicted it last, from 1; 0: none
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,22 @@
-"""Server optimizers: those of the paper's appendix, and the three of FedOpt as Flower has them.
+"""What an optimizer is: two functions on one block, and its facts. One step over a flat vector.
 
-An optimizer is its state (two moments at most, and a count of steps) and one step, made in place
-and in one pass by the kernels; LAMB needs one more, for its norms.
+Its state is two moments at most, and a count of steps. A step is made in place and in one pass by
+the kernels; LAMB needs one more, for its norms.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from fedadavr import kernels
-from fedadavr.naming import find
+from fedadavr.checks import number, positive
+from fedadavr.kernels.terms import Hyper, OptimizerStep
+from fedadavr.plugins import Registry
 from fedadavr.vector import Layout, Vector
 
 TrustRatio = Literal["tensor", "global"]
@@ -22,39 +24,25 @@ TrustRatio = Literal["tensor", "global"]
 
 @dataclass(frozen=True)
 class Rule:
-    """How a named optimizer differs from the others: its kernel, bias correction and defaults."""
+    """How a named optimizer differs from the others."""
 
-    kind: int
+    direct: kernels.BlockFunction
+    """Writes the direction u of the step w - lr * u; with `trust`, from the moments alone."""
+    move: kernels.BlockFunction | None = None
+    """Moves the moments by a gradient; None: it has none."""
+    moments: Literal["", "v", "mv"] = ""
+    """Which it keeps."""
     lr: float = 0.01
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
     bias: Literal["moments", "rate", "none"] = "moments"
+    """Where the bias of the moments is corrected."""
     trust: bool = False
+    """Whether each tensor's step is scaled by |w| / |u|."""
 
 
-OPTIMIZERS: dict[str, Rule] = {
-    "sgd": Rule(kernels.SGD, lr=1.0),
-    "adagrad": Rule(kernels.ADAGRAD),
-    "adam": Rule(kernels.ADAM),
-    "adabelief": Rule(kernels.ADABELIEF),
-    "yogi": Rule(kernels.YOGI),
-    "lamb": Rule(kernels.ADAM, trust=True),
-    # Flower 1.41's Message API. Its FedAdam puts both corrections into the rate, with the exponent
-    # round + 1 where Kingma and Ba have round; its FedYogi has none. eps is what it calls tau.
-    "fedadagrad": Rule(kernels.ADAGRAD, lr=0.1, eps=1e-3),
-    "fedadam": Rule(kernels.ADAM, lr=0.1, beta2=0.99, eps=1e-3, bias="rate"),
-    "fedyogi": Rule(kernels.YOGI, beta2=0.99, eps=1e-3, bias="none"),
-}
-
-
-class Step(NamedTuple):
-    """What a kernel needs to make one optimizer step."""
-
-    kind: int
-    hyper: npt.NDArray[np.float64]  # weight_decay, beta1, beta2, eps, factors on the two moments
-    rate: float
-    hold: bool  # the model moves only after the norms are known
+OPTIMIZERS: Registry[Rule] = Registry("optimizer", "fedadavr.optimizers")
 
 
 class Optimizer:
@@ -66,7 +54,7 @@ class Optimizer:
     layout : the model's layout (LAMB's trust ratio is per tensor)
     lr, beta1, beta2, eps : None for the optimizer's own default
     weight_decay : added once to the gradient, as weight_decay * w
-    trust_ratio : LAMB only, one ratio a tensor or one for the whole model
+    trust_ratio : LAMB only, one ratio per tensor or one for the whole model
 
     >>> layout = Layout({"x": (2,)})
     >>> optimizer = Optimizer("adam", layout, lr=0.1)
@@ -86,7 +74,7 @@ class Optimizer:
         weight_decay: float = 0.0,
         trust_ratio: TrustRatio = "tensor",
     ) -> None:
-        self.rule = find("optimizer", name, OPTIMIZERS)
+        self.rule = OPTIMIZERS.find(name)
         self.name = name
         self.layout = layout
         self.lr = _in_float32("server_lr", self.rule.lr if lr is None else lr)
@@ -102,11 +90,12 @@ class Optimizer:
         if trust_ratio not in ("tensor", "global"):
             raise ValueError(f"trust_ratio must be 'tensor' or 'global', got {trust_ratio!r}")
         self.steps = 0
-        kind = self.rule.kind
-        self.m = np.zeros(0 if kind in (kernels.SGD, kernels.ADAGRAD) else layout.size, np.float32)
-        self.v = np.zeros(0 if kind == kernels.SGD else layout.size, np.float32)
+        self.m, self.v = (
+            np.zeros(layout.size if which in self.rule.moments else 0, np.float32)
+            for which in ("m", "v")
+        )
 
-    def next(self) -> Step:
+    def next(self, client_lr: float = 1.0) -> OptimizerStep:
         """The numbers of the next step; `steps` moves when it is `done`."""
         t = self.steps + 1
         rate, first, second = self.lr, 1.0, 1.0
@@ -114,15 +103,21 @@ class Optimizer:
             first, second = 1 / (1 - self.beta1**t), 1 / (1 - self.beta2**t)
         elif self.rule.bias == "rate":
             rate *= math.sqrt(1 - self.beta2 ** (t + 1)) / (1 - self.beta1 ** (t + 1))
-        hyper = np.array([self.weight_decay, self.beta1, self.beta2, self.eps, first, second])
-        return Step(self.rule.kind, hyper, rate, self.rule.trust)
+        hyper = Hyper(self.weight_decay, self.beta1, self.beta2, self.eps, first, second)
+        rule, largest = self.rule, kernels.LARGEST_SQUARED if self.v.size else kernels.LARGEST
+        return OptimizerStep(
+            rule.move.address if rule.move else 0, rule.direct.address, np.array(hyper), rate,
+            float(largest), rule.trust, self.m, self.v, client_lr,
+        )  # fmt: skip
 
-    def done(self, step: Step, w: Vector, out: Vector, norms: npt.NDArray[np.float64]) -> None:
+    def done(
+        self, step: OptimizerStep, w: Vector, out: Vector, norms: npt.NDArray[np.float64]
+    ) -> None:
         """Close a step: count it, and where the model was held back, move it now."""
         if step.hold:
             rates = step.rate * self._trust(norms)
             blocks = self.layout.blocks
-            kernels.run(kernels.finish, blocks, step.hyper, rates, w, self.m, self.v, out)
+            kernels.run(kernels.finish, blocks, step, rates, w, out)
         self.steps += 1
 
     def _trust(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -140,11 +135,8 @@ class Optimizer:
         """One step from w along a gradient; returns the new model (in `out`, if given)."""
         out = np.empty_like(w) if out is None else out
         step, blocks = self.next(), self.layout.blocks
-        norms = np.zeros((2, len(blocks)))
-        kernels.run(
-            kernels.optimize, blocks, w, gradient, step.kind, step.hyper, step.rate,
-            self.m, self.v, out, norms, step.hold,
-        )  # fmt: skip
+        norms = np.zeros((2, blocks.number))
+        kernels.run(kernels.optimize, blocks, step, w, gradient, out, norms)
         self.done(step, w, out, norms)
         return out
 
@@ -175,21 +167,6 @@ class Optimizer:
         self.steps = int(state["steps"])
         self.m[...] = state["m"]
         self.v[...] = state["v"]
-
-
-def number(name: str, value: float) -> float:
-    """The value as a float, if it is a number; one clear sentence if not."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    return float(value)
-
-
-def positive(name: str, value: float) -> float:
-    """The value, if it is a finite number above zero; one clear sentence if not."""
-    value = number(name, value)
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
-    return value
 
 
 def _in_float32(name: str, value: float) -> float:
