@@ -196,9 +196,9 @@ def test_a_clipped_reply_is_of_the_kind_of_its_direction(
                 for c in range(6)]  # fmt: skip
         server.step(w, told)
     assert list(server.clipped) == ["3"]
-    kinds = {client: record.kind for client, record in server.memory.records()}  # type: ignore[union-attr]
+    kinds = {client: record.label for client, record in server.memory.records()}  # type: ignore[union-attr]
     assert [kinds[str(c)] for c in range(6)] == [1, 2, 1, 2, 1, 2]
-    assert np.abs(server.kinds.vectors[:2] - along).max() < 30  # type: ignore[union-attr]
+    assert np.abs(server.vectors.vectors[:2] - along).max() < 30  # type: ignore[union-attr]
     assert_finite(server, w)
 
 

@@ -12,6 +12,7 @@ import pytest
 from fedadavr import Layout, Update, algorithm, kernels
 from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
 from fedadavr.algorithms.trust import Trust, smallest_variance
+from fedadavr.kernels import Sketch
 from fedadavr.memory.kinds import Kinds
 from fedadavr.memory.verify import check
 from fedadavr.stores import open_store
@@ -68,12 +69,12 @@ def test_agrees_with_the_reference(seed: int, memories: str, codec: str) -> None
         w = server.step(w, replies)
         np.testing.assert_allclose(w, expected, rtol=1e-3, atol=1e-3)
         if "centers" in names:
-            assert server.kinds is not None
+            assert server.vectors is not None
             np.testing.assert_allclose(
-                server.kinds.vectors[: len(server.kinds)], ref.c, rtol=1e-4, atol=1e-4
+                server.vectors.vectors[: len(server.vectors)], ref.c, rtol=1e-4, atol=1e-4
             )
             kinds = {q: sum(ref.n[j] for j in ref.n if ref.kind[j] == q) for q in range(len(ref.c))}
-            assert {k - 1: v for k, v in server.memory.kind_weight.items() if v} == {
+            assert {k - 1: v for k, v in server.memory.label_weight.items() if v} == {
                 q: v for q, v in kinds.items() if v
             }
         # The reference looks for the trust on a grid of 1/400; then both go on with the same.
@@ -141,8 +142,8 @@ def test_kinds_are_found_and_trusted() -> None:
     assert min(told["shares"]) > 0.15
     assert told["trust"]["centers"] > 0.5
     assert sum(told["trust"].values()) > 0.75
-    assert server.kinds is not None
-    alike = server.kinds.alike()
+    assert server.vectors is not None
+    alike = server.vectors.alike()
     assert (alike - np.eye(4) < 0.3).all()
 
 
@@ -205,7 +206,7 @@ def test_the_sketch_agrees_with_all_coordinates(monkeypatch: pytest.MonkeyPatch)
         for server in servers:
             server.step(w, replies)
             found = server.memory._find([str(c) for c in sorted(map(str, cohort))])  # type: ignore[union-attr]
-            kinds.append([record.kind for record in found if record])
+            kinds.append([record.label for record in found if record])
         same += sum(a == b for a, b in zip(*kinds, strict=True))
         total += len(cohort)
     assert same / total >= 0.99, f"{same} of {total}"
@@ -367,7 +368,7 @@ def test_trust_does_not_learn_from_one_reply() -> None:
     assert before > 0.9
     trust.learn(np.zeros((2, 2)))
     np.testing.assert_array_equal(trust.alpha, before)
-    server = algorithm("fedadavr-plus", LAYOUT)
+    server: Any = algorithm("fedadavr-plus", LAYOUT)
     play(server, 4)
     products = server.learner.products.copy()
     server.step(LAYOUT.zeros(), [Update("x", LAYOUT.zeros() + 1, 3)])
@@ -378,7 +379,7 @@ def test_the_kinds_of_an_update_of_zeros() -> None:
     """It has no direction: it joins the first kind instead of opening one of its own."""
     kinds = Kinds(LAYOUT, 3, 0.5, 0.5)
     w = LAYOUT.zeros()
-    first = kinds.assign(w, [w + 1, w], np.float32(1), None)
+    first = kinds.assign(w, [w + 1, w], np.ones(2, np.float32), Sketch())
     assert first.of.tolist() == [0, 0]
     assert first.push.tolist() == [1.0, 0.0]  # and does not shrink it
 

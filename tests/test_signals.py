@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from fedadavr import Layout, Update, algorithm, kernels
-from fedadavr.algorithms.base import Torn
+from fedadavr.algorithms.server_state import Torn
 from fedadavr.experiments.folder import RunFolder
 from fedadavr.memory.verify import check
 from fedadavr.signals import Hold, Stop
@@ -125,7 +125,7 @@ def test_a_step_broken_off_is_never_committed(
                 advance(lo, (lo + hi) // 2, *args)
                 raise Broken  # perhaps in a helper thread
 
-            kernels._ready.add(half)
+            kernels.running._ready.add(half)
             monkeypatch.setattr(kernels, "advance", half)
             with pytest.raises(Broken):
                 server.step(w, updates(w, 2))
@@ -159,7 +159,7 @@ def test_helper_threads_have_ended_when_an_exception_leaves() -> None:
         time.sleep(0.02)
         ended.append(threading.current_thread().name)
 
-    kernels._ready.add(kernel)
+    kernels.running._ready.add(kernel)
     try:
         with pytest.raises((Broken, KeyboardInterrupt)):
             kernels.run(kernel, blocks)

@@ -82,7 +82,7 @@ def test_an_encrypted_store_shows_nothing(address: str, key: Path) -> None:
             server.memory.total,
             server.server_optimizer.m,
             server.server_optimizer.v,
-            server.kinds.vectors,
+            server.vectors.vectors,
         ]
         secrets += [record.data for _, record in server.memory.records()]
         pieces = [bytes(x.tobytes()[at : at + 16]) for x in secrets for at in (64, 400, 1600)]

@@ -10,17 +10,17 @@ import importlib.util
 import pkgutil
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from fedadavr.naming import unknown
 
 T = TypeVar("T")
 
 
-class Registry(Generic[T]):
+class Registry(Mapping[str, T]):
     """Things of one kind by name: those of this package, of loaded files, of installed packages.
 
     An installed package lists what it brings as entry points of the group, each under the name that
@@ -91,10 +91,16 @@ class Registry(Generic[T]):
                 )
         return self._entries[name]
 
-    __getitem__ = find
+    def __getitem__(self, name: str) -> T:
+        if name not in self:
+            raise KeyError(name)
+        return self.find(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ from fedadavr.algorithms.registry import algorithm, algorithms, register, settin
 
 __all__ = [
     "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort", "Direction",
-    "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad", "FedAdam", "FedAvg",
-    "FedNova", "FedProx", "FedVARP", "FedYogi", "Rejected", "Remembering", "Scaffold", "Stored",
-    "Update", "algorithm", "algorithms", "register", "settings_of",
+    "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad",
+    "FedAdam", "FedAvg", "FedNova", "FedProx", "FedVARP", "FedYogi", "Rejected", "Remembering",
+    "Scaffold", "Stored", "Update", "algorithm", "algorithms", "register", "settings_of",
 ]  # fmt: skip

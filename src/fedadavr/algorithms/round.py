@@ -45,10 +45,9 @@ class Round:
 
     def _records(self, stored: Stored) -> kernels.Records:
         memory, records = self.server.memory, self.records
-        if memory is None or memory.codec.decode_block is None:
+        codec = None if memory is None else memory.codec
+        if memory is None or codec is None or not (codec.decode_block and codec.encode_block):
             return kernels.Records(share=stored.share)
-        codec = memory.codec
-        assert codec.encode_block is not None
         return kernels.Records(
             codec.decode_block.address, codec.encode_block.address, memory.offsets, records.old,
             records.old_scale, memory.total, stored.share, stored.keep, stored.lean,
@@ -123,10 +122,9 @@ class Round:
         """Count the cohort in the population, and find out what the vectors say of it."""
         server, records, memory = self.server, self.records, self.server.memory
         if server.vectors is not None:
-            assignment = server.vectors.assign(
-                self.replies.w, self.weights, self.replies.inverse, self.sketch
-            )
-            self.cohort = replace(self.cohort, assignment=assignment)
+            w, inverse = self.replies.w, self.replies.inverse
+            found = server.vectors.assign(w, self.weights, inverse, self.sketch)
+            self.cohort = replace(self.cohort, assignment=found)
         self.after = records.before
         if memory is not None:
             memory.codec.warn_if_saturated(self.tops, f"round {server.round + 1}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from fedadavr.algorithms.influence import Influence
 from fedadavr.algorithms.replies import bad_vector
@@ -28,7 +28,7 @@ class Torn(RuntimeError):
 class ServerState:
     """What outlives a round: the optimizer, the memories, what was accepted so far."""
 
-    name: Any
+    name: ClassVar[str]
     layout: Layout
     store: Store | None
     snapshot_every: int | None

@@ -16,7 +16,7 @@ from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from flwr.serverapp.strategy import Result
 
 from fedadavr.algorithms import Algorithm, Rejected, Update, algorithm
-from fedadavr.algorithms.base import Torn
+from fedadavr.algorithms.server_state import Torn
 from fedadavr.flower.allowed import Allowed
 from fedadavr.flower.arrays import BadArrays, Model
 from fedadavr.flower.identity import Identities
