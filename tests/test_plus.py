@@ -16,6 +16,7 @@ from fedadavr.kernels import Sketch
 from fedadavr.memory.kinds import Kinds
 from fedadavr.memory.verify import check
 from fedadavr.stores import open_store
+from tests import reference
 from tests.rounds import digest
 from tests.test_algorithms import reference_server
 
@@ -60,6 +61,7 @@ def test_agrees_with_the_reference(seed: int, memories: str, codec: str) -> None
     assert isinstance(server, FedAdaVRPlus)
     names = memories.split(",")
     ref = reference_server("", LAYOUT, server, codec=codec, population=settings["population"])
+    ref.clip = reference.Clip(server.clip)
     updates, w = kinds_of_updates(seed), LAYOUT.zeros()
     for round in range(12):
         cohort = draw.choice(24, int(draw.integers(1, 6)), replace=False)
@@ -312,8 +314,8 @@ def test_sampling_by_kinds_does_not_pull_the_model() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"memories": "mine"}, "memories must be own, centers or both"),
-        ({"memories": ()}, "memories must be own, centers or both"),
+        ({"memories": "mine"}, "memories must be own, centers or own"),
+        ({"memories": ()}, "memories must be own, centers or own"),
         ({"centers": 0}, "centers must be a whole number from 1 up"),
         ({"center_similarity": 1.5}, "center_similarity is a cosine"),
         ({"center_rate": 0.0}, "center_rate must be a finite number above 0"),

@@ -81,9 +81,8 @@ class Plain(FedAdaVRPlus):
         g = (w - np.stack(whole)) * inverse[:, None]
         sent = self._lengths(g)
         bounds.check_finite(self, w, cohort, replies, sent)
-        clipped = bounds.clip(self, w, cohort, sent, inverse)
+        clipped, learned = bounds.clip(self, w, cohort, sent, inverse) or (None, sent)
         g = (w - np.stack(whole)) * inverse[:, None]
-        lengths = self._lengths(g)
         page = self.memory.open(cohort.keys)
         bounds.check_owners(cohort, page)
         own = self._recall(page)
@@ -94,7 +93,7 @@ class Plain(FedAdaVRPlus):
         self.make_room()
         first = found[0] if found and self.vectors is not None else None
         after = self.memory.admit(
-            page, self.sizes(cohort), None if first is None else (first.of + 1).tolist()
+            page, self.sizes(cohort, page), None if first is None else (first.of + 1).tolist()
         )
         count, weight = self.memory.count, self.memory.weight
         cohort = replace(cohort, assignment=first, count=count, weight=weight)
@@ -124,7 +123,7 @@ class Plain(FedAdaVRPlus):
         places = [] if clipped is None else np.flatnonzero(clipped).tolist()
         self.clipped = {cohort.clients[i]: float(sent[i]) for i in places}
         self.influence.learn(
-            lengths / self.client_lr, cohort.examples, cohort.steps, len(self.clipped)
+            learned / self.client_lr, cohort.examples, cohort.steps, len(self.clipped)
         )
         self.server_optimizer.step(w, (self.client_lr * r).astype(np.float32), out)
         self.learn_from(cohort, products)
@@ -294,9 +293,9 @@ class ReplacingKinds(Kinds):
         self.left = left
         return told
 
-    def done(self, assignment: Assignment, round: int) -> None:
+    def learned(self, assignment: Assignment, round: int) -> None:
         """The centers have moved: note when."""
-        super().done(assignment, round)
+        super().learned(assignment, round)
         self.now = round
 
 
@@ -328,9 +327,9 @@ class RoundedKinds(Kinds):
 
     codec = find_codec("fp32")
 
-    def done(self, assignment: Assignment, round: int) -> None:
+    def learned(self, assignment: Assignment, round: int) -> None:
         """The kernels have moved the centers: store those that were fed."""
-        super().done(assignment, round)
+        super().learned(assignment, round)
         for k in np.unique(assignment.of):
             data = self.codec.encode(self.layout, self.vectors[k])
             self.vectors[k] = self.codec.decode(self.layout, data)

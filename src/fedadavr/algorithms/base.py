@@ -20,6 +20,7 @@ from fedadavr.algorithms.server_state import ServerState
 from fedadavr.checks import number, positive
 from fedadavr.codecs import codec as find_codec
 from fedadavr.memory import ClientMemory
+from fedadavr.memory.cohort_records import CohortRecords
 from fedadavr.memory.own import Weighting
 from fedadavr.memory.vectors import VectorMemory
 from fedadavr.optimizers import Optimizer, TrustRatio
@@ -46,7 +47,7 @@ class Algorithm(ServerState, ABC):
     client_lr: float = 1.0
     """Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds."""
     clip: float = 50.0
-    """Clip an update longer than so many times the median length of late to a tenth; 0: never."""
+    """Clip to the median length of late an update that is so many times longer; 0: never."""
     max_norm: float | None = None
     """Reject an update whose |w - w_i| is larger; None: no bound beside `clip`."""
     max_examples: int | None = None
@@ -122,9 +123,9 @@ class Algorithm(ServerState, ABC):
         """The record that a client writes: its own."""
         return client
 
-    def sizes(self, cohort: Cohort) -> list[int]:
+    def sizes(self, cohort: Cohort, records: CohortRecords) -> list[int]:
         """The number of examples behind each record of the cohort."""
-        return [int(n) for n in cohort.examples]
+        return bounds.remembered_sizes(self, cohort, records)
 
     def stored(self, cohort: Cohort) -> Stored:
         """What a round remembers; called before the cohort is counted in the population."""

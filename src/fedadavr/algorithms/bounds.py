@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from fedadavr import kernels
 from fedadavr.algorithms.cohort import Cohort, Floats
-from fedadavr.algorithms.influence import FEWEST, LEFT
+from fedadavr.algorithms.influence import (
+    AGAIN,
+    COUNTED,
+    FEWEST,
+    GROWTH,
+    LITTLE,
+    PORTION,
+)
 from fedadavr.algorithms.replies import Rejected, Update
 from fedadavr.memory.cohort_records import CohortRecords
 from fedadavr.naming import shown
@@ -99,15 +106,18 @@ def fractions(server: Algorithm, cohort: Cohort) -> Floats:
 
 def clip(
     server: Algorithm, w: Vector, cohort: Cohort, lengths: Floats, inverse: Vector
-) -> npt.NDArray[np.bool_] | None:
-    """Whose updates are too long; their factors in `inverse` become what makes them fit."""
+) -> tuple[npt.NDArray[np.bool_], Floats] | None:
+    """Whose updates are too long, and the lengths to learn from instead of theirs.
+
+    Their factors in `inverse` become what makes them as long as the scale.
+    """
     rate, history = server.client_lr, server.influence.history
     part = fractions(server, cohort)
     longest = max((lengths / part).tolist())
     if not server.clip or longest <= server.clip * rate * history:
         return None  # so it is nearly always
     model = 0.0
-    if not history:
+    if server.influence.lengths.known < LITTLE:
         # A tenth, since a client's update is hardly as long as the model; one that starts at
         # zero counts as if its weights were of magnitude one.
         length, root = float(np.linalg.norm(w.astype(np.float64))), float(np.sqrt(len(w)))
@@ -116,12 +126,42 @@ def clip(
     clipped: npt.NDArray[np.bool_] = lengths > bound * part
     if not clipped.any():
         return None
-    exact = (LEFT * bound * part[clipped] / lengths[clipped]) / rate
+    exact = (bound / server.clip * part[clipped] / lengths[clipped]) / rate
     factor = exact.astype(np.float32)
-    # Never longer than the bound, also where float32 has few digits left or none.
+    # Never longer than that, also where float32 has few digits left or none.
     factor = np.where(factor > exact, np.nextafter(factor, np.float32(0)), factor)
     inverse[clipped] = np.copysign(factor, inverse[clipped])
-    return clipped
+    return clipped, np.where(clipped, COUNTED * bound * part, lengths)
+
+
+def remembered_sizes(server: Algorithm, cohort: Cohort, records: CohortRecords) -> list[int]:
+    """The number of examples that each client of the cohort is remembered with.
+
+    It is what the client says, unless that is far more than what others say: since a record counts
+    for as long as its client stays away, one reply must not be most of the memory. Sizes that the
+    server was told (`population`) are believed; a client that comes again may grow threefold.
+    """
+    memory, claims = server.memory, cohort.examples
+    sizes = [int(n) for n in claims]
+    usual, anybody = server.influence.usual_examples(claims)
+    if memory is None or memory.weights == "clients" or not server.clip:
+        return sizes
+    if max(sizes) <= anybody:
+        return sizes
+    everyone = max(memory.weight, float(np.minimum(claims, GROWTH * usual).sum()))
+    for i, (client, record) in enumerate(zip(cohort.clients, records.records, strict=True)):
+        told = memory.population.size_of(client) or 0
+        before = 0.0 if record is None else record.weight
+        others = everyone - max(before, min(sizes[i], GROWTH * usual))
+        most = min(GROWTH * usual, max(anybody, PORTION * others))
+        most = max(most, AGAIN * before, told, 1)
+        if sizes[i] > most:
+            log.warning(
+                "round %d: client %s says that it has %d examples; until it comes again it is "
+                "remembered with %d", server.round + 1, shown(client), sizes[i], int(most),
+            )  # fmt: skip
+            sizes[i] = int(most)
+    return sizes
 
 
 def check_magnitudes(server: Algorithm, cohort: Cohort, lengths: Floats, top: Vector) -> None:

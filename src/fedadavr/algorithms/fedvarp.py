@@ -12,6 +12,7 @@ import numpy as np
 from fedadavr.algorithms.base import Remembering
 from fedadavr.algorithms.cohort import Cohort, Direction, Stored
 from fedadavr.algorithms.registry import register
+from fedadavr.memory.cohort_records import CohortRecords
 from fedadavr.memory.own import Weighting
 
 
@@ -82,7 +83,7 @@ class ClusterFedVARP(Remembering):
             raise ValueError("it is in none of the clusters given")
         return str(self.clusters[client])
 
-    def sizes(self, cohort: Cohort) -> list[int]:
+    def sizes(self, cohort: Cohort, records: CohortRecords) -> list[int]:
         """How many clients each of the round's clusters has."""
         return [self._size.get(key, 1) for key in cohort.keys]  # 1: the first of its cluster
 

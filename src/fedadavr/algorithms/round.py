@@ -86,9 +86,10 @@ class Round:
     def bound(self) -> None:
         """Clip what is too long; refuse what float32 cannot carry."""
         server, cohort, replies = self.server, self.cohort, self.replies
-        self.clipped = bounds.clip(server, replies.w, cohort, self.sent, replies.inverse)
-        self.lengths = self.sent
-        if self.clipped is not None:
+        self.lengths = self.learned = self.sent
+        found = bounds.clip(server, replies.w, cohort, self.sent, replies.inverse)
+        if found is not None:
+            self.clipped, self.learned = found
             self._measure_again(self.clipped)
             self.lengths = self._lengths()
         first = server.layout.blocks.first
@@ -131,7 +132,7 @@ class Round:
             records.new_scale[...] = memory.codec.scales(self.tops)
             assignment = self.cohort.assignment
             labels = None if assignment is None else (assignment.of + 1).tolist()
-            self.after = memory.admit(records, server.sizes(self.cohort), labels)
+            self.after = memory.admit(records, server.sizes(self.cohort, records), labels)
         self.cohort = self._counted(self.cohort)
 
     def dismiss(self) -> None:
@@ -171,7 +172,7 @@ class Round:
         if places:
             bounds.tell_clipped(server.round, cohort, places, self.sent, self.lengths)
         server.influence.learn(
-            self.lengths / server.client_lr, cohort.examples, cohort.steps, len(places)
+            self.learned / server.client_lr, cohort.examples, cohort.steps, len(places)
         )
         if server.vectors is not None and cohort.assignment is not None:
             server.vectors.learned(cohort.assignment, server.round)

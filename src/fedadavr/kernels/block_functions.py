@@ -34,6 +34,9 @@ class BlockFunction:
         name = f"{self._function.__module__.rsplit('.', 1)[-1]}.{self._function.__name__}"
         return with_notice(name, compile, self._function)
 
+    def __deepcopy__(self, _: Any) -> BlockFunction:
+        return self  # it has no state
+
     @property
     def address(self) -> int:
         """Where its machine code lies."""

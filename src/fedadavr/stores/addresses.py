@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from pathlib import Path
+from typing import Any
 
+from fedadavr import stores
 from fedadavr.stores.format1 import OldLmdbStore, OldRedisStore, OldStore
 from fedadavr.stores.persistent import OldFormat, PersistentStore
 from fedadavr.stores.ram import RamStore
 from fedadavr.stores.seal import read_key
+from fedadavr.stores.store import STORES, Opener
 
 
 def open_store(
@@ -19,25 +24,36 @@ def open_store(
 ) -> PersistentStore | RamStore:
     """The store at an address, a new one unless it must exist; `key_file` encrypts it."""
     key = None if key_file is None else read_key(Path(key_file))
-    kind, _, rest = address.partition(":")
-    if address == "ram":
-        if key is not None:
-            raise ValueError("a memory in RAM is not encrypted: omit the key file")
-        return RamStore()
-    if kind == "lmdb" and rest:
-        from fedadavr.stores.lmdb import LmdbStore
+    opened: Any = _opener(address)(address, key=key, read_only=read_only, must_exist=must_exist)
+    return opened
 
-        return LmdbStore(rest, key=key, read_only=read_only, must_exist=must_exist)
-    if kind in ("redis", "rediss") and rest.startswith("//"):
+
+def _opener(address: str) -> Opener:
+    """What opens addresses of this scheme; modules of this room are imported until one does."""
+    scheme = address.partition(":")[0]
+    names = [module.name for module in pkgutil.iter_modules(stores.__path__)]
+    for name in sorted(names, key=lambda name: name != scheme):
+        if scheme in STORES:
+            return STORES.find(scheme)
         try:
-            from fedadavr.stores.redis import RedisStore
-        except ModuleNotFoundError:
-            raise ValueError(
-                "a store in Redis needs redis: pip install 'fedadavr[redis]'"
-            ) from None
-        return RedisStore(address, key=key, read_only=read_only, must_exist=must_exist)
-    raise ValueError(
-        f"no store has the address {public(address)!r}: it must be ram, lmdb:FOLDER or redis://HOST:PORT"
+            importlib.import_module(f"fedadavr.stores.{name}")
+        except ModuleNotFoundError as error:  # it belongs to another extra
+            if name in (scheme, scheme.removesuffix("s")):
+                raise ValueError(
+                    f"a store in {name.title()} needs {error.name}: pip install 'fedadavr[{name}]'"
+                ) from None
+    if scheme not in STORES:
+        raise bad_address(address)
+    return STORES.find(scheme)
+
+
+def bad_address(address: str) -> ValueError:
+    """What is said of an address that no store has."""
+    others = [name for name in STORES.names() if name not in ("ram", "lmdb", "redis", "rediss")]
+    more = "".join(f", {name}:..." for name in others)
+    return ValueError(
+        f"no store has the address {public(address)!r}: it must be ram, lmdb:FOLDER or "
+        f"redis://HOST:PORT{more}"
     )
 
 

@@ -18,8 +18,9 @@ from typing import IO, Any
 import lmdb
 import numpy as np
 
+from fedadavr.stores.addresses import bad_address
 from fedadavr.stores.persistent import TABLES, Changes, Chunks, Manifest, PersistentStore, Undo
-from fedadavr.stores.store import StoreError, StoreLost
+from fedadavr.stores.store import STORES, StoreError, StoreLost
 
 MANIFEST = b"manifest"
 DATABASES = (*TABLES, "state", "undo", "snapshots")
@@ -482,3 +483,12 @@ def lock(path: Path) -> IO[str]:
     file.write(str(os.getpid()))
     file.flush()
     return file
+
+
+@STORES.named("lmdb")
+def open_lmdb(address: str, *, key: bytes | None, read_only: bool, must_exist: bool) -> LmdbStore:
+    """The store at lmdb:FOLDER."""
+    folder = address.partition(":")[2]
+    if not folder:
+        raise bad_address(address)
+    return LmdbStore(folder, key=key, read_only=read_only, must_exist=must_exist)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fedadavr.stores.store import Damaged, Member, Record, State
+from fedadavr.stores.store import STORES, Damaged, Member, Record, State
 
 
 class RamStore:
@@ -68,3 +68,13 @@ class RamStore:
 
     def close(self) -> None:
         """There is nothing to let go of."""
+
+
+@STORES.named("ram")
+def open_ram(address: str, *, key: bytes | None, read_only: bool, must_exist: bool) -> RamStore:
+    """A new store in RAM."""
+    if address != "ram":
+        raise ValueError(f"a memory in RAM has the address ram, nothing more, got {address!r}")
+    if key is not None:
+        raise ValueError("a memory in RAM is not encrypted: omit the key file")
+    return RamStore()

@@ -38,9 +38,9 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from fedadavr.stores.addresses import public
+from fedadavr.stores.addresses import bad_address, public
 from fedadavr.stores.persistent import Changes, Chunks, Manifest, PersistentStore, Undo
-from fedadavr.stores.store import StoreError, StoreLost
+from fedadavr.stores.store import STORES, StoreError, StoreLost
 
 LEASE = 30.0  # seconds after which a server that is not heard of has lost the store
 BATCH = 1 << 25  # bytes sent before an answer is waited for
@@ -617,3 +617,12 @@ def _is_dead(holder: str) -> bool:
     except OSError:
         return False
     return False
+
+
+@STORES.named("rediss")
+@STORES.named("redis")
+def open_redis(address: str, *, key: bytes | None, read_only: bool, must_exist: bool) -> RedisStore:
+    """The store at redis://HOST:PORT, or rediss:// with TLS."""
+    if not address.partition(":")[2].startswith("//"):
+        raise bad_address(address)
+    return RedisStore(address, key=key, read_only=read_only, must_exist=must_exist)

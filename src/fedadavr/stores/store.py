@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fedadavr.plugins import Registry
+
 State = dict[str, Any]
 
 
@@ -123,3 +125,17 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of files and connections."""
         ...
+
+
+class Opener(Protocol):
+    """Opens the store at an address of its scheme."""
+
+    def __call__(
+        self, address: str, *, key: bytes | None, read_only: bool, must_exist: bool
+    ) -> Store:
+        """The store, a new one unless it must exist; with a key it is encrypted."""
+        ...
+
+
+STORES: Registry[Opener] = Registry("store", "fedadavr.stores")
+"""Kinds of stores by the scheme of their addresses, what stands before the colon."""
