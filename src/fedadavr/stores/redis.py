@@ -112,6 +112,7 @@ class RedisStore(PersistentStore):
             if not read_only:
                 self._take_lease()
                 self._check_eviction()
+                self._check_durability()
             if not self._adopt(self._read_manifest()):
                 self._flip(dict(self._manifest, eras=[]))
             elif not read_only:
@@ -182,6 +183,15 @@ class RedisStore(PersistentStore):
                 log.warning(
                     "%s: maxmemory-policy is %s, so clients can vanish when its memory is full: "
                     "set it to noeviction", self.where, policy,
+                )  # fmt: skip
+
+    def _check_durability(self) -> None:
+        """What a Redis without an append-only file has committed can be gone when it restarts."""
+        with contextlib.suppress(*TROUBLE):
+            if self._redis.config_get("appendonly").get("appendonly") == "no":
+                log.warning(
+                    "%s: appendonly is off, so that commits can be lost when Redis itself ends: "
+                    "set it to yes", self.where,
                 )  # fmt: skip
 
     def _try(self, attempt: Callable[[], T]) -> T:
