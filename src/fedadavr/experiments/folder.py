@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from fedadavr.experiments.experiment import Experiment, read_toml
 from fedadavr.memory.lmdb import LmdbStore
+from fedadavr.memory.opening import read_note
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class RunFolder:
     def store(self) -> str | None:
         """The address of the run's store, if it is not the checkpoint."""
         path = self.path / STORE
-        return path.read_text() if path.is_file() else None
+        return read_note(path) if path.is_file() else None
 
     def checkpoint(self) -> str:
         """The address of the checkpoint, which is a store in the folder."""
