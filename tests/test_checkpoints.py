@@ -177,9 +177,29 @@ def test_going_back_to_a_round(
     assert "has no snapshot of round 7; there are: 3, 6" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", [b"\xff", b"5", b"{}", b'{"round": "x"}', b"{"])
-def test_a_damaged_line_costs_only_itself(line: bytes, mine: str, tmp_path: Path) -> None:
-    """The other lines stay, and the file as it was is kept beside it."""
+ROW = b'{"round": 2, "elapsed": 1.0, "loss": 1.0, "accuracy": 9.0, "client_accuracy": [1.0]}'
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"\xff", "it is not JSON"), (b"{", "it is not JSON"), (b"[" * 99_999, "it is not JSON"),
+        (b"5", "it has no round"), (b"{}", "it has no round"), (b'{"round": "x"}', "has no round"),
+        (ROW.replace(b"elapsed", b"elapsee"), "it has no 'elapsed'"),
+        (ROW.replace(b"accuracy", b"accuracz", 1), "it has no 'accuracy'"),
+        (ROW.replace(b'"loss"', b'"losz"'), "it has no 'loss'"),
+        (ROW.replace(b": 1.0", b': "x"', 1), "its 'elapsed' is \"x\""),
+        (ROW.replace(b": 1.0", b": NaN", 1), "its 'elapsed' is NaN"),
+        (ROW.replace(b": 9.0", b": null", 1), "its 'accuracy' is null"),
+        (ROW.replace(b"[1.0]", b"[{}]", 1), "its 'client_accuracy' is [{}]"),
+        (ROW.replace(b"{", b'{"seconds_training": [], '), "its 'seconds_training' is []"),
+    ],
+    ids=range(14),
+)  # fmt: skip
+def test_a_damaged_line_costs_only_itself(
+    line: bytes, why: str, mine: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other lines stay, the file as it was is kept beside it, and the log names the line."""
     out = tmp_path / "run"
     run(small(mine), RunOptions(), out)
     lines = (out / "metrics.jsonl").read_bytes().splitlines(keepends=True)
@@ -188,3 +208,82 @@ def test_a_damaged_line_costs_only_itself(line: bytes, mine: str, tmp_path: Path
     run(small(mine, rounds=14), RunOptions(), out, resume=True)
     assert [row["round"] for row in RunFolder(out).rows()] == [1, *range(3, 15)]
     assert (out / "metrics.jsonl.damaged").read_bytes() == broken
+    said = [record.getMessage() for record in caplog.records]
+    (sentence,) = [text for text in said if f"{out / 'metrics.jsonl'}, line 2, is not a" in text]
+    assert why in sentence
+
+
+def test_a_file_of_damaged_lines_is_said_in_one_sentence(
+    mine: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the run ends as it should."""
+    out = tmp_path / "run"
+    run(small(mine), RunOptions(), out)
+    path = out / "metrics.jsonl"
+    path.write_text(path.read_text().replace('"elapsed"', '"elapsee"'))
+    before = path.read_bytes()
+    result = run(small(mine, rounds=14), RunOptions(), out, resume=True)
+    assert result.finished
+    assert (out / "metrics.jsonl.damaged").read_bytes() == before
+    said = [r.getMessage() for r in caplog.records if "is not a round's" in r.getMessage()]
+    (sentence,) = said
+    assert "line 1, is not a round's: it has no 'elapsed'; it is left out (so are 11" in sentence
+
+
+@pytest.mark.parametrize("lost", ["lines", "checkpoint", "mark"])
+def test_a_run_without_its_settings_is_not_written_over(
+    lost: str, mine: str, tmp_path: Path
+) -> None:
+    """The command typed again is refused while anything else of the run is there."""
+    out = tmp_path / "run"
+    run(small(mine), RunOptions(), out)
+    (out / "config.toml").unlink()
+    if lost in ("lines", "mark"):
+        (out / "metrics.jsonl").unlink()
+    if lost == "checkpoint":
+        shutil.rmtree(out / "checkpoint")
+    if lost == "mark":
+        (out / "committed").unlink()
+    before = files(out)
+    for machine in (RunOptions(), RunOptions(store=f"lmdb:{tmp_path / 'other'}")):
+        with pytest.raises(ValueError, match=r"holds a run already, whose config\.toml is lost"):
+            run(small(mine), machine, out)
+    assert files(out) == before
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_start_that_was_refused_or_killed_can_be_typed_again(mine: str, tmp_path: Path) -> None:
+    """A checkpoint without a round is no run yet."""
+    out = tmp_path / "run"
+    with open_store(RunFolder(out).checkpoint()):  # type: ignore[union-attr]
+        pass
+    assert run(small(mine), RunOptions(), out).finished
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_emptied_checkpoint_does_not_begin_again(
+    elsewhere: bool, mine: str, tmp_path: Path
+) -> None:
+    """A store that is sound but holds no round is not the run's any more; its lines stay."""
+    out, store = tmp_path / "run", tmp_path / "store"
+    run(small(mine), RunOptions(store=f"lmdb:{store}" if elsewhere else None), out)
+    place = store if elsewhere else out / "checkpoint"
+    shutil.rmtree(place)
+    with open_store(f"lmdb:{place}"):  # type: ignore[union-attr]
+        pass
+    before = files(tmp_path)
+    with pytest.raises(ValueError, match=rf"has rounds, but lmdb:{place} holds none: restore it"):
+        run(small(mine, rounds=14), RunOptions(), out, resume=True)
+    assert files(tmp_path) == before
+
+
+def test_a_store_that_is_no_runs_is_refused(mine: str, tmp_path: Path) -> None:
+    """One that a server of one's own has written, say, which notes no settings."""
+    out = tmp_path / "run"
+    run(small(mine), RunOptions(), out)
+    with opened(RunFolder(out).checkpoint()) as store:
+        state = store.state()
+        state["extra"] = {}
+        store.commit({}, state)
+    with pytest.raises(ValueError, match="holds another run than the one in"):
+        run(small(mine, rounds=14), RunOptions(), out, resume=True)

@@ -43,7 +43,7 @@ def test_run_ends_with_one_object(
     assert result["rounds"] == 4
     assert result["run_dir"] == str(out)
     assert {p.name for p in out.iterdir()} == {
-        "config.toml", "metrics.jsonl", "checkpoint"
+        "config.toml", "metrics.jsonl", "checkpoint", "committed"
     }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from flwr.app import (
     MetricRecord,
     RecordDict,
 )
+from flwr.serverapp.strategy.strategy_utils import aggregate_metricrecords
 from flwr.supercore.task_identity import TaskIdentity
 from torch import nn
 
@@ -34,7 +35,7 @@ from fedadavr.clients import FlatModel, LocalSGD, layout_of
 from fedadavr.data import Arrays, federate, load
 from fedadavr.flower.arrays import BadArrays, Model, view
 from fedadavr.flower.identity import Identities
-from fedadavr.flower.metrics import average
+from fedadavr.flower.metrics import aggregate, average
 from fedadavr.flower.replies import NothingAccepted
 from fedadavr.flower.strategy import CORRECTION
 from fedadavr.models import build
@@ -180,6 +181,71 @@ def test_one_clients_metrics_do_not_spoil_the_rounds(
     assert max(map(len, said)) < 2000
 
 
+Told = dict[str, Any]
+
+
+def averaged(told: list[Told], function: Any = average) -> tuple[Told | None, list[str]]:
+    """What comes of the clients' metrics, and what was noted."""
+    notes: list[str] = []
+    contents = {str(k): RecordDict({"m": MetricRecord(metrics)}) for k, metrics in enumerate(told)}
+    found = aggregate(
+        contents, "num-examples", function, lambda c, why: notes.append(f"{c}: {why}")
+    )
+    return None if found is None else dict(found), notes
+
+
+HONEST: Told = {"num-examples": 10, "accuracy": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("odd", "clients", "why"),
+    [
+        ({"num-examples": 10_000, "accuracy": 900.0}, 5, "out of all measure: 900, others' 0.9"),
+        ({"accuracy": -9.1}, 3, "out of all measure: 9.1, others' 0.9"),
+        ({"accuracy": [0.9]}, 5, "is a list of 1, others' a number"),
+        ({"accuracy": []}, 2, "is a list of 0, others' a number"),
+        ({"accuracy": [0.9] * 10_000}, 2, "is a list of 10000, others' a number"),
+        ({"num-examples": [10]}, 5, "'num-examples', a number above 0"),
+    ],
+)
+@pytest.mark.parametrize("function", [average, aggregate_metricrecords])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_metric_of_another_shape_or_size_costs_only_itself(
+    odd: Told, clients: int, why: str, function: Any, first: bool
+) -> None:
+    """Whoever comes first, by our average and by Flower's own; the log says it."""
+    honest, evil = [HONEST] * (clients - 1), [HONEST | odd]
+    found, notes = averaged(evil + honest if first else honest + evil, function)
+    assert found == {"accuracy": pytest.approx(0.9)}
+    assert type(found["accuracy"]) is float
+    (note,) = notes
+    assert note.startswith(f"{0 if first else clients - 1}: ")
+    assert why in note
+
+
+def test_on_a_tie_the_shorter_list_counts() -> None:
+    """A long one is not better for being long."""
+    for told in ([[1.0] * 10_000, [0.5, 0.5]], [[0.5, 0.5], [1.0] * 10_000]):
+        found, notes = averaged([HONEST | {"accuracy": values} for values in told])
+        assert found == {"accuracy": [0.5, 0.5]}
+        assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("accuracy", [0.0, 0.0, 0.0, 1.0]), ("accuracy", [0.0, 0.0, 0.0, 100.0]),
+        ("accuracy", [0.05, 0.05, 0.05, 0.9]), ("loss", [0.3, 0.02, 2.5]), ("loss", [0.1, 30.0]),
+        ("num-steps", [10, 10, 500]), ("loss", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+    ],
+)  # fmt: skip
+def test_honest_metrics_are_averaged_as_they_are(key: str, values: list[Any]) -> None:
+    """Clients that hold one class each are all wrong or all right; counts have heavy tails."""
+    found, notes = averaged([{"num-examples": 10, key: value} for value in values])
+    assert found == {key: pytest.approx(np.mean(values, axis=0).tolist())}
+    assert notes == []
+
+
 def test_metrics_are_averaged_over_those_that_have_them() -> None:
     """By examples; a client without one lowers nobody's mean."""
     told: list[dict[str, Any]] = [
@@ -207,6 +273,36 @@ def test_a_bad_buffer_costs_only_its_reply(evil: RecordDict) -> None:
     assert result.train_metrics_clientapp[1]["rejected"] == 1
     np.testing.assert_array_equal(strategy.buffer_values["bn.running_var"], [1.0, 1.0])
     np.testing.assert_array_equal(strategy.buffer_values["bn.num_batches_tracked"], 3)
+
+
+@pytest.mark.parametrize("evil", [reply(var=-1e-3), reply(count=-1)], ids=["variance", "count"])
+@pytest.mark.parametrize("clients", [1, 2, 3, 5])
+def test_a_variance_below_zero_is_refused_whoever_sends_it(
+    evil: RecordDict, clients: int, said: list[str]
+) -> None:
+    """Alone in its cohort, too, where nobody else's can be held against it; or all together."""
+    every = LocalGrid(app_that(lambda *_: evil), {100 + k: str(k) for k in range(clients)})
+    first = reply(0.0)["arrays"]
+    assert isinstance(first, ArrayRecord)
+    sizes = dict.fromkeys(("min_available_nodes", "min_train_nodes"), clients)
+    strategy = flower.FedAdaVR(fraction_evaluate=0.0, **sizes)  # type: ignore[arg-type]
+    result = strategy.start(every, first, 1)
+    assert result.train_metrics_clientapp[1]["rejected"] == clients
+    np.testing.assert_array_equal(strategy.buffer_values["bn.running_var"], [1.0, 1.0])
+    np.testing.assert_array_equal(strategy.buffer_values["bn.num_batches_tracked"], 3)
+    assert any("is negative, and the model's is not" in line for line in said)
+
+
+def test_a_mean_below_zero_is_taken() -> None:
+    """A running mean begins at zero, and a cohort's go where its data are."""
+    first = {"x": np.zeros(2, np.float32), "bn.running_mean": np.zeros(1, np.float32)}
+    below = RecordDict({
+        "arrays": record(first | {"bn.running_mean": np.full(1, -0.5, np.float32)}),
+        "metrics": MetricRecord({"num-examples": 10}),
+    })  # fmt: skip
+    strategy = flower.FedAvg(min_available_nodes=1, min_train_nodes=1, fraction_evaluate=0.0)
+    strategy.start(LocalGrid(app_that(lambda *_: below), {100: "0"}), record(first), 1)
+    np.testing.assert_array_equal(strategy.buffer_values["bn.running_mean"], [-0.5])
 
 
 def test_the_mean_of_buffers_stays_in_their_dtype() -> None:

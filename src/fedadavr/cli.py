@@ -67,7 +67,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         if group and args[1:2] in (["-h"], ["--help"]):
             print(overview(group))
             return
-        fail(unknown("command", " ".join(args[:2]) if group else name, group or COMMANDS))
+        from fedadavr.stores.addresses import (
+            public,  # a store's address may be where a command goes
+        )
+
+        typed = " ".join(map(public, args[:2])) if group else public(name)
+        fail(unknown("command", typed, group or COMMANDS))
     try:
         with TermAsInterrupt():
             call(name, args[len(name.split()) :])

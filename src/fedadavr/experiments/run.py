@@ -209,13 +209,18 @@ class Checkpointer:
     def resume(self) -> tuple[Vector | None, int, Row | None, list[Row]]:
         """Take up what was kept: the model, the rounds done, a line not written yet, the lines."""
         experiment, folder = self.experiment, self.folder
+        where = public(self.address or folder.store() or folder.checkpoint())
         w: Vector | None
-        w, about = self.server.restore() or (None, {})
-        if about and _essence(about["experiment"]) != _essence(experiment.to_toml()):
+        about: dict[str, Any]
+        kept = self.server.restore()
+        if kept is None and folder.committed():
             raise ValueError(
-                f"{self.address or folder.store() or folder.checkpoint()} holds another run than "
-                f"the one in {folder.path}"
+                f"the run in {folder.path} has rounds, but {where} holds none: restore it from a "
+                "backup, or begin anew in another folder"
             )
+        w, about = kept or (None, {})
+        if kept and _essence(about.get("experiment", "")) != _essence(experiment.to_toml()):
+            raise ValueError(f"{where} holds another run than the one in {folder.path}")
         done = int(about.get("round", 0))
         assert experiment.rounds is not None
         if experiment.rounds < done:
@@ -224,6 +229,8 @@ class Checkpointer:
                 f"--rounds {experiment.rounds} cannot take any back"
             )
         folder.write_config(experiment)
+        if kept:
+            folder.note_commit()  # a version before this file had none
         if self.address is not None:
             folder.write_store(self.address)  # it may have been converted, or moved
         pending: Row | None = about.get("pending")
@@ -241,6 +248,7 @@ class Checkpointer:
             self.folder.sync()  # a line is never lost that the store reckons with
             about = {"pending": pending, "experiment": self.experiment.to_toml()}
             self.server.commit(w, round=round, **about)
+            self.folder.note_commit()
 
 
 def _essence(toml: str) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import numpy as np
 import tyro
 
 from fedadavr.experiments.folder import METRICS, RunFolder
-from fedadavr.memory.commands import open_address
+from fedadavr.memory.commands import find_address, open_address
+from fedadavr.stores.addresses import public
 
 
 def draw_trust(
@@ -43,7 +44,7 @@ def history(source: str, encrypt_with: Path | None) -> tuple[dict[str, Any], Any
     memories = list(rows[0]["trust"]) if rows else []
     told = [[*row["trust"].values(), *row.get("shares", [])] for row in rows]
     if not told:
-        raise ValueError(f"{source} holds no rounds of fedadavr-plus")
+        raise ValueError(f"{public(find_address(source))} holds no rounds of fedadavr-plus")
     count = len(memories)
     kinds = max(len(row) for row in told) - count
     shares = np.array([[*row[count:], *[0.0] * (kinds - len(row) + count)] for row in told]).T

@@ -19,6 +19,7 @@ from fedadavr.flower.ids import one_line
 SUPERLINK = 1  # the node id under which the SuperLink reports errors
 BEYOND = 1000.0  # times what other clients' buffers reach, where one is not believed any more
 FRUITLESS = 3  # rounds in a row without one good reply, after which a run ends
+NEVER_NEGATIVE = ("var", "variance", "num_batches_tracked")  # how such buffers' names end
 ALONE = 1e6  # the same with one client, times what the buffer was before
 
 
@@ -156,15 +157,25 @@ def check_buffers(found: Sorted, model: Model, now: dict[str, Values]) -> None:
         for client, peak in peaks.items():
             if peak > most:
                 found.reject(client, f"its buffer {name!r} has {peak:.3g}, others {typical:.3g}")
-        if _lowest(now[name]) >= 0:  # a variance or a count: what is negative would make it NaN
-            below = [c for c, reply in found.good.items() if _lowest(reply.buffers[name]) < 0]
-            for client in below if 2 * len(below) <= len(found.good) else []:
+        never = name.endswith(NEVER_NEGATIVE)  # a negative variance would make the model's NaN
+        if never or _lowest(now[name]) >= 0:
+            below = [c for c, r in found.good.items() if _falls_below(r.buffers[name], now[name])]
+            few = 2 * len(below) <= len(found.good)  # a mean, which begins at zero, may be anything
+            for client in below if few or never else []:
                 found.reject(client, f"its buffer {name!r} is negative, and the model's is not")
 
 
+def _falls_below(values: Values, now: Values) -> bool:
+    """Whether a value is negative that is not so in the model."""
+    return _is_real(now) and bool(((values < 0) & (now >= 0)).any())
+
+
 def _lowest(values: Values) -> float:
-    real = np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
-    return float(values.min(initial=0.0)) if real else 0.0
+    return float(values.min(initial=0.0)) if _is_real(values) else 0.0
+
+
+def _is_real(values: Values) -> bool:
+    return np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
 
 
 def _peak(values: Values) -> float:

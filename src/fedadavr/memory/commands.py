@@ -19,7 +19,7 @@ from rich.table import Table
 from fedadavr.codecs import codec as find_codec
 from fedadavr.memory.own import ClientMemory
 from fedadavr.memory.verify import AnyStore, check, mend, steadily
-from fedadavr.stores.addresses import open_any_store, open_store, public
+from fedadavr.stores.addresses import is_address, open_any_store, open_store, public, read_note
 from fedadavr.stores.persistent import PersistentStore
 from fedadavr.stores.record_format import SIZE
 from fedadavr.stores.store import Damaged, Record, State
@@ -33,11 +33,11 @@ T = TypeVar("T")
 
 def find_address(address: str) -> str:
     """The address of a store, of one in a folder, or of that of the run in a folder."""
-    if "://" in address or address.startswith("lmdb:") or address == "ram":
+    if is_address(address):
         return address
     note, checkpoint = Path(address) / "store", Path(address) / "checkpoint"
     if note.is_file():
-        return note.read_text().strip()
+        return read_note(note)
     return f"lmdb:{checkpoint if (checkpoint / 'data.mdb').is_file() else address}"
 
 
@@ -283,7 +283,7 @@ def backup(store: Address, folder: Address, /, encrypt_with: Path | None = None)
     """
     from fedadavr.stores.lmdb import LmdbStore
 
-    if "://" in folder:
+    if is_address(folder) and not folder.startswith("lmdb:"):
         raise ValueError(f"a backup goes into a folder, not to {public(folder)}")
     target = Path(folder.removeprefix("lmdb:"))
     with open_address(store, encrypt_with, read_only=True) as opened:
@@ -386,7 +386,7 @@ def convert(
         encrypt_with: The key file of the source, if it is encrypted.
         encrypt_target_with: The key file of the target, if it shall be.
     """
-    if "://" not in target and not target.startswith("lmdb:") and target != "ram":
+    if not is_address(target):
         target = f"lmdb:{target}"
     if codec is not None:
         find_codec(codec)

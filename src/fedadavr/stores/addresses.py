@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from fedadavr.stores.persistent import OldFormat, PersistentStore
 from fedadavr.stores.ram import RamStore
 from fedadavr.stores.seal import read_key
 from fedadavr.stores.store import STORES, Opener
+
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://|rediss?:/?", re.IGNORECASE)
 
 
 def open_store(
@@ -82,15 +86,28 @@ def open_any_store(
     return store
 
 
+def is_address(text: str) -> bool:
+    """Whether a text is meant as a store's address, perhaps a mistyped one, and not as a folder."""
+    if text == "ram" or text.startswith("lmdb:") or SCHEME.match(text):
+        return True
+    return ":" in text and "@" in text and not os.path.exists(text)  # which never raises
+
+
 def public(address: str) -> str:
-    """The address as it may be shown: without a user, a password, or options that may be one."""
+    """The address as it may be shown: without a user, a password, or options that may be one.
+
+    Also of a mistyped one nothing is shown that stands before an @, but for a scheme.
+    """
     if address.startswith("lmdb:"):
         return address
-    kind, sep, rest = address.partition("://" if "://" in address else ":")
-    rest = rest.rpartition("@")[2]  # also where a password has a / or @ that is not quoted
+    scheme = SCHEME.match(address)
+    kind = scheme[0] if scheme else ""
+    secret, _, rest = address[len(kind) :].rpartition("@")
+    if "?" in secret:  # of a password, or of options: where the host is cannot be told
+        return f"{kind}..."
     place, _, query = rest.partition("?")
     told = [part for part in query.split("&") if _is_harmless(part.partition("=")[0])]
-    return f"{kind}{sep}{place}{'?' if told else ''}{'&'.join(told)}"
+    return f"{kind}{place}{'?' if told else ''}{'&'.join(told)}"
 
 
 def _is_harmless(option: str) -> bool:
@@ -101,3 +118,17 @@ def absolute(address: str) -> str:
     """The address, such that it means the same in any folder."""
     kind, _, rest = address.partition(":")
     return f"lmdb:{Path(rest).resolve()}" if kind == "lmdb" and rest else address
+
+
+def read_note(path: Path) -> str:
+    """The address in the file `store` of a run's folder."""
+    try:
+        address = path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        address = ""
+    if not address:
+        raise ValueError(
+            f"{path} does not hold the address of the run's store, as it should: restore it from a "
+            "backup, or write the address into it"
+        )
+    return address

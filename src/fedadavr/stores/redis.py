@@ -558,14 +558,26 @@ class RedisStore(PersistentStore):
         self._redis = None
 
 
+QUOTED = (
+    "what is special in a user or password must be quoted: / as %2F, @ as %40, ? as %3F, # as %23"
+)
+
+
 def _parse_url(url: str) -> tuple[str, str, float]:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # whose own message may show all of it
+        raise ValueError(
+            f"{public(url)} is not a valid address: it should look like redis://HOST:PORT or "
+            "redis://USER:PASSWORD@HOST:PORT, with a host like [::1] in both brackets"
+        ) from None
+    if "@" in url and "@" not in parts.netloc:
+        raise ValueError(f"{public(url)}: there is an @, but not before the host; {QUOTED}")
     try:
         parts.port  # noqa: B018, it is read to be checked
     except ValueError:  # whose own message may show a piece of the password
         raise ValueError(
-            f"{public(url)}: there is no port in it that is a number; what is special in a user or "
-            "password must be quoted: / as %2F, @ as %40"
+            f"{public(url)}: there is no port in it that is a number; {QUOTED}"
         ) from None
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for option in options:
