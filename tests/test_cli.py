@@ -95,9 +95,10 @@ def test_config_files_and_flags(
         (["compare", "--target", "120"], "--target is an accuracy in percent"),
         (["data", "show", "--partition", "natural"], "does not come with clients"),
         (
-            ["bench"],
+            ["bench", "trains"],
             "there are: bench flower, bench memory, bench round, bench server, bench training",
         ),
+        (["memory", "inspct"], "unknown command 'memory inspct' (did you mean 'memory inspect'?)"),
         (["quadratics"], "did you mean 'quadratic'?"),
     ],
 )

@@ -19,11 +19,11 @@ from fedadavr.cli import main
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.records import RunRecord, given
 from fedadavr.report import csv_file, html, markdown, png
-from fedadavr.report.blocks import Cell, Curves, Page, Panel, Row, Series, Table, Text, mark_best
 from fedadavr.report.curve import curve
+from fedadavr.report.elements import Cell, Curves, Page, Panel, Row, Series, Table, Text, mark_best
+from fedadavr.report.output import encode
 from fedadavr.report.palette import DASHES, LIGHT, style
 from fedadavr.report.standard import rounds_cell, standard_page
-from fedadavr.report.writing import encode
 from tests.browser import PROGRAM, Browser
 
 EVIL = "<script>alert(1)</script> & |*_"

@@ -8,10 +8,14 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from fedadavr import __version__
 from fedadavr.naming import unknown
 from fedadavr.signals import TermAsInterrupt, Terminated
+from fedadavr.supported import check_platform
+
+HELP = ("-h", "--help")
 
 COMMANDS = {
     "run": ("fedadavr.experiments.run_command:main", "train one model"),
@@ -19,63 +23,64 @@ COMMANDS = {
         "fedadavr.experiments.compare:main",
         "several algorithms and seeds, with error bars",
     ),
-    "report": ("fedadavr.paper.runs_report:main", "what came of runs, as one HTML page"),
+    "report": ("fedadavr.cli.report:main", "what came of runs, as one HTML page"),
     "sweep": (
-        "fedadavr.experiments.sweep_command:main",
+        "fedadavr.cli.sweep:main",
         "many settings, in parallel, each run once",
     ),
-    "paper list": ("fedadavr.paper.commands:list_presets", "the paper's tables and figures"),
-    "paper run": ("fedadavr.paper.commands:run_preset", "run one of them, with error bars"),
-    "paper report": ("fedadavr.paper.report:main", "ours beside the paper's, as one page"),
-    "data list": ("fedadavr.data.commands:list_datasets", "which data sets are at hand, and where"),
-    "data show": ("fedadavr.data.commands:show", "draw who holds what"),
+    "paper list": ("fedadavr.cli.paper:list_presets", "the paper's tables and figures"),
+    "paper run": ("fedadavr.cli.paper:run_preset", "run one of them, with error bars"),
+    "paper report": ("fedadavr.cli.paper:report", "ours beside the paper's, as one page"),
+    "data list": ("fedadavr.cli.data:list_datasets", "which data sets are at hand, and where"),
+    "data show": ("fedadavr.cli.data:show", "draw who holds what"),
     "quadratic": (
-        "fedadavr.experiments.quadratic:main",
+        "fedadavr.cli.quadratic:main",
         "every algorithm where the answer is known",
     ),
-    "memory inspect": ("fedadavr.memory.commands:inspect", "what a store holds"),
-    "memory verify": ("fedadavr.memory.commands:verify", "check a store, record by record"),
-    "memory repair": ("fedadavr.memory.commands:repair", "mend a store"),
-    "memory forget": ("fedadavr.memory.commands:forget", "take clients out of a store"),
-    "memory convert": ("fedadavr.memory.commands:convert", "another codec, key or kind of store"),
-    "memory backup": ("fedadavr.memory.commands:backup", "copy a store, also one in use"),
-    "memory rewind": ("fedadavr.memory.commands:rewind", "take a store back to a snapshot"),
+    "memory inspect": ("fedadavr.cli.memory:inspect", "what a store holds"),
+    "memory verify": ("fedadavr.cli.memory:verify", "check a store, record by record"),
+    "memory repair": ("fedadavr.cli.memory:repair", "mend a store"),
+    "memory forget": ("fedadavr.cli.memory:forget", "take clients out of a store"),
+    "memory convert": ("fedadavr.cli.memory:convert", "another codec, key or kind of store"),
+    "memory backup": ("fedadavr.cli.memory:backup", "copy a store, also one in use"),
+    "memory rewind": ("fedadavr.cli.memory:rewind", "take a store back to a snapshot"),
     "memory upgrade": (
-        "fedadavr.experiments.upgrade:upgrade",
+        "fedadavr.cli.memory:upgrade",
         "convert a store or run of version 0.1",
     ),
-    "memory trust": ("fedadavr.experiments.trust:draw_trust", "draw FedAdaVR+'s trust and kinds"),
-    "memory plan": ("fedadavr.experiments.plan:plan", "how much room a memory takes"),
-    "bench flower": ("fedadavr.bench.flower:main", "time aggregate_train, beside Flower's own"),
-    "bench memory": ("fedadavr.bench.memory:main", "time stores, from few clients to a million"),
-    "bench round": ("fedadavr.bench.round:main", "time one round of training and evaluation"),
-    "bench server": ("fedadavr.bench.server:main", "time one server step"),
-    "bench training": ("fedadavr.bench.training:main", "time local training, plain and fast"),
+    "memory trust": ("fedadavr.cli.memory:trust", "draw FedAdaVR+'s trust and kinds"),
+    "memory plan": ("fedadavr.cli.memory:plan", "how much room a memory takes"),
+    "bench flower": ("fedadavr.cli.bench:flower", "time aggregate_train, beside Flower's own"),
+    "bench memory": ("fedadavr.cli.bench:memory", "time stores, from few clients to a million"),
+    "bench round": ("fedadavr.cli.bench:mnist_round", "time one round of training and evaluation"),
+    "bench server": ("fedadavr.cli.bench:server", "time one server step"),
+    "bench training": ("fedadavr.cli.bench:training", "time local training, plain and fast"),
 }
+
+
+EXTRAS = {
+    "tyro": "cli", "rich": "cli",
+    "torch": "experiments", "datasets": "experiments", "safetensors": "experiments",
+    "matplotlib": "experiments", "mlxtend": "experiments", "optuna": "experiments",
+    "plotly": "experiments", "tensorboard": "experiments",
+    "flwr": "flower", "redis": "redis", "cryptography": "encryption", "pfl": "bench",
+}  # fmt: skip
+"""The extra that brings a package, as pyproject.toml has them."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the `fedadavr` program."""
     args = list(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    if not args or args[0] in ("-h", "--help"):
-        print(overview())
+    name = command_of(args)
+    if name is None:
         return
-    name = " ".join(args[:2]) if " ".join(args[:2]) in COMMANDS else args[0]
-    if name not in COMMANDS:
-        group = [command for command in COMMANDS if command.startswith(f"{name} ")]
-        if group and args[1:2] in (["-h"], ["--help"]):
-            print(overview(group))
-            return
-        fail(unknown("command", " ".join(args[:2]) if group else name, group or COMMANDS))
     try:
+        check_platform()
         with TermAsInterrupt():
             call(name, args[len(name.split()) :])
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("fedadavr"):
-            raise
-        extra = "cli" if error.name in ("tyro", "rich") else "experiments"
-        fail(f"this command needs {error.name}: pip install 'fedadavr[{extra}]'")
+        fail(missing(error))
     except BrokenPipeError:  # whoever was reading has seen enough
         sys.stderr.close()
     except KeyboardInterrupt as error:
@@ -86,6 +91,34 @@ def main(argv: Sequence[str] | None = None) -> None:
     finally:
         if argv is None:  # the process ends: a late Ctrl-C has nothing left to interrupt
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def command_of(args: Sequence[str]) -> str | None:
+    """The command that is typed; None if it was help or the version, which have been printed."""
+    if not args or args[0] in HELP:
+        print(overview())
+        return None
+    if args[0] == "--version":
+        print(f"fedadavr {__version__}")
+        return None
+    name = " ".join(args[:2]) if " ".join(args[:2]) in COMMANDS else args[0]
+    if name in COMMANDS:
+        return name
+    group = [command for command in COMMANDS if command.startswith(f"{name} ")]
+    if group and (len(args) == 1 or args[1] in HELP):
+        print(overview(group))
+        return None
+    return fail(unknown("command", " ".join(args[:2]) if group else name, group or COMMANDS))
+
+
+def missing(error: ModuleNotFoundError) -> str:
+    """Which extra brings a module that is not installed."""
+    package = (error.name or "").partition(".")[0]
+    if package == "fedadavr":
+        raise error
+    if package not in EXTRAS:
+        return f"this command needs {package}, which is not installed: pip install {package}"
+    return f"this command needs {package}: pip install 'fedadavr[{EXTRAS[package]}]'"
 
 
 def call(name: str, rest: list[str]) -> None:
@@ -103,7 +136,7 @@ def overview(commands: Iterable[str] = COMMANDS) -> str:
     """What there is."""
     width = max(map(len, commands))
     lines = [f"  fedadavr {name:<{width}}  {COMMANDS[name][1]}" for name in commands]
-    return "\n".join(["usage: fedadavr COMMAND [--help]", "", *lines])
+    return "\n".join(["usage: fedadavr COMMAND [--help]", "       fedadavr --version", "", *lines])
 
 
 def load(place: str) -> Callable[..., Any]:
@@ -113,7 +146,7 @@ def load(place: str) -> Callable[..., Any]:
     return function
 
 
-def fail(message: str) -> None:
+def fail(message: str) -> NoReturn:
     """End with one sentence on stderr."""
     print(f"fedadavr: {message}", file=sys.stderr)
     raise SystemExit(2)

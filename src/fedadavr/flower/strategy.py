@@ -30,6 +30,7 @@ from fedadavr.signals import Hold
 from fedadavr.stores import StoreError, open_store
 from fedadavr.stores.addresses import public
 from fedadavr.stores.store import StoreLost
+from fedadavr.supported import check_platform
 from fedadavr.vector import Layout, Vector
 
 CORRECTION = "fedadavr.correction"  # the record with c - c_i, for SCAFFOLD
@@ -90,6 +91,7 @@ class Strategy(FlowerFedAvg):
         identity_timeout: float = 120.0,
         **settings: Any,
     ) -> None:
+        check_platform()
         super().__init__(
             fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes,
             min_available_nodes, weighted_by_key, arrayrecord_key, configrecord_key,

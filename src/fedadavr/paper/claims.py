@@ -18,7 +18,7 @@ from fedadavr.experiments.records import RunRecord
 from fedadavr.paper import numbers
 from fedadavr.paper.presets import BASELINES, NAMES, PRESETS
 from fedadavr.paper.results import Cells, Figure, Results, accuracy, figure, seed_of
-from fedadavr.report.blocks import Cell, Row, Table
+from fedadavr.report.elements import Cell, Row, Table
 
 OURS = "fedadavr, the paper's best"
 OPTIMIZERS = ("adabelief", "adam", "adagrad", "lamb", "yogi")

@@ -1,4 +1,4 @@
-"""`fedadavr paper report`: the paper's tables and figures beside ours, as one page."""
+"""The paper's tables and figures beside ours, as one page."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from fedadavr.codecs import CODECS
 from fedadavr.experiments.plan import row as plan_row
 from fedadavr.experiments.records import RunRecord, command
-from fedadavr.naming import find
 from fedadavr.paper import numbers
 from fedadavr.paper.claims import OURS, claims, rounds_to, swing
-from fedadavr.paper.commands import RESULTS, recorded
 from fedadavr.paper.presets import NAMES, PRESETS, Preset
+from fedadavr.paper.protocol import RESULTS
 from fedadavr.paper.results import Results, accuracy_cell, of_paper, seed_of
-from fedadavr.report.blocks import (
+from fedadavr.report.elements import (
     Cell,
     Curves,
     Page,
@@ -32,53 +28,12 @@ from fedadavr.report.blocks import (
     Text,
     mark_best,
 )
-from fedadavr.report.writing import place, write
 from fedadavr.vector import Layout
 
 Runs = tuple[RunRecord, ...]
 
 
-def main(
-    results: Path = RESULTS,
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
-    format: str | None = None,
-    only: tuple[str, ...] = (),
-    preface: Path | None = None,
-) -> None:
-    """Write the paper's tables and figures, ours beside the paper's, from the records there are.
-
-    Args:
-        results: The folder that `fedadavr paper run` writes to.
-        out: The file (default: report.html, or report.FORMAT).
-        format: html, md, csv (the tables) or png (the curves); default: as the file is named.
-        only: Only these presets.
-        preface: A text to begin with: a heading, and paragraphs with empty lines between them.
-    """
-    for name in only:
-        find("preset", name, PRESETS)
-    file, chosen = place(out, format)
-    records = recorded(results)
-    if not records:
-        raise ValueError(f"there are no records in {results}: make some with fedadavr paper run")
-    found = Results(records, only or tuple(PRESETS))
-    for name in only:
-        if not found.tables(name):
-            raise ValueError(
-                f"--only {name}: nothing of it is in {results}; run it: fedadavr paper run {name}"
-            )
-    page = paper_page(found, results)
-    if preface is not None:
-        page = replace(page, sections=(_preface(preface), *page.sections))
-    words = ["fedadavr", "paper", "report", *(["--results", str(results)] * (results != RESULTS))]
-    words += ["--out", str(file), *(["--format", format] if format else [])]
-    words += ["--only", *only] if only else []
-    words += ["--preface", str(preface)] if preface else []
-    page = replace(page, about=f"{page.about} Made by: {shlex.join(words)}")
-    write(page, file, chosen)
-    print(f"{file}: {file.stat().st_size / 1e6:.2f} MB, {len(found.reported())} runs reported")
-
-
-def _preface(path: Path) -> Text:
+def preface_of(path: Path) -> Text:
     """A heading and paragraphs from a file."""
     try:
         text = path.read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from fedadavr.report.blocks import Page, Table
+from fedadavr.report.elements import Page, Table
 
 HEADER = (
     "section", "group", "row", "column", "value", "deviation", "paper", "difference", "count",

@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Any
 
 from fedadavr import __version__
-from fedadavr.report.blocks import BAND, Cell, Curves, Page, Row, Section, Table, Text
 from fedadavr.report.curve import METRICS, Metric, curve
+from fedadavr.report.elements import BAND, Cell, Curves, Page, Row, Section, Table, Text
 from fedadavr.report.palette import style
 
 POLICY = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from fedadavr.report.blocks import BAND, Cell, Curves, Page, Section, Table
+from fedadavr.report.elements import BAND, Cell, Curves, Page, Section, Table
 
 
 def render(page: Page, pictures: Mapping[str, Sequence[str]] | None = None) -> str:

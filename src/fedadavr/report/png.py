@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedadavr.report.blocks import Curves, Page
 from fedadavr.report.curve import Metric, curve
+from fedadavr.report.elements import Curves, Page
 from fedadavr.report.palette import style
 
 WIDE = 3  # panels in a row at most

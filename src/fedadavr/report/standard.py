@@ -10,7 +10,7 @@ from typing import Any
 from fedadavr.algorithms import algorithms, settings_of
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.records import RunRecord, command
-from fedadavr.report.blocks import (
+from fedadavr.report.elements import (
     Cell,
     Curves,
     Page,

@@ -8,6 +8,7 @@ from fedadavr.stores.format1 import OldLmdbStore, OldRedisStore, OldStore
 from fedadavr.stores.persistent import OldFormat, PersistentStore
 from fedadavr.stores.ram import RamStore
 from fedadavr.stores.seal import read_key
+from fedadavr.supported import check_platform
 
 
 def open_store(
@@ -25,6 +26,7 @@ def open_store(
             raise ValueError("a memory in RAM is not encrypted: omit the key file")
         return RamStore()
     if kind == "lmdb" and rest:
+        check_platform()
         from fedadavr.stores.lmdb import LmdbStore
 
         return LmdbStore(rest, key=key, read_only=read_only, must_exist=must_exist)

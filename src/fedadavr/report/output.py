@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fedadavr.naming import find, unknown
 from fedadavr.report import csv_file, html, markdown, png
-from fedadavr.report.blocks import Curves, Page
 from fedadavr.report.curve import METRICS, Metric
+from fedadavr.report.elements import Curves, Page
 
 FORMATS = {"html": "report.html", "md": "report.md", "csv": "report.csv", "png": "report.png"}
 """The formats, and where each is written if nothing else is said."""

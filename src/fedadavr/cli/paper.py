@@ -1,26 +1,16 @@
-"""`fedadavr paper list | run`: the paper's tables and figures, on one's own machine."""
+"""`fedadavr paper list | run | report`: the paper's tables and figures, on one's own machine."""
 
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Sequence
-from dataclasses import fields, replace
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
-from fedadavr.experiments.experiment import Experiment, flag, setting_of
-from fedadavr.experiments.records import RECORDS, RunRecord, read_lines
-from fedadavr.experiments.run import RunOptions
-from fedadavr.experiments.sweep import BACKENDS, check_store, sweep
-from fedadavr.experiments.sweep_command import finish
-from fedadavr.naming import find, unknown
-from fedadavr.paper.presets import PRESETS, RATE, SEEDS, TUNING_SEED, Preset
-
-RESULTS = Path("results") / "paper"
+from fedadavr.paper.protocol import RATE, RESULTS, SEEDS, TUNING_SEED
 
 
 def list_presets(seeds: int = 3, workers: int = 2, json: bool = False) -> None:
@@ -31,6 +21,11 @@ def list_presets(seeds: int = 3, workers: int = 2, json: bool = False) -> None:
         workers: With so many processes.
         json: As one line of JSON.
     """
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedadavr.paper.presets import PRESETS
+
     if seeds < 1 or workers < 1:
         raise ValueError("--seeds and --workers must be at least 1")
     if json:
@@ -91,6 +86,23 @@ def run_preset(
         commit_every: With a store, a run that is cut short goes on from the last such round.
         json: End with one line of JSON on stdout.
     """
+    from rich.console import Console
+
+    from fedadavr.cli.sweep_progress import LiveProgress, finish
+    from fedadavr.experiments.experiment import flag
+    from fedadavr.experiments.records import RunRecord
+    from fedadavr.experiments.run import RunOptions
+    from fedadavr.experiments.sweep import BACKENDS, check_store, sweep
+    from fedadavr.naming import find, unknown
+    from fedadavr.paper.presets import PRESETS
+    from fedadavr.paper.selection import (
+        check_filters,
+        filters,
+        is_wanted,
+        recorded,
+        records_of_others,
+    )
+
     preset = find("preset", name, PRESETS)
     if on not in BACKENDS:
         raise ValueError(unknown("--on", on, BACKENDS))
@@ -118,10 +130,10 @@ def run_preset(
         raise ValueError("--client-lrs needs at least one, and none twice")
     if client_lrs != (RATE,) and not preset.free():
         raise ValueError(f"--client-lrs: every row of {name} chooses its client rate or fixes it")
-    _check_filters(preset, wanted)
+    check_filters(preset, wanted)
     preset.experiments([], seeds, client_lrs)  # what is wrong with them is said before any work
     shared = {field: values for field, values in wanted.items() if field != "evaluate_every"}
-    choices = [e for e in preset.choices() if _is_wanted(e, shared)]
+    choices = [e for e in preset.choices() if is_wanted(e, shared)]
     console.print(
         f"{name}: {preset.shows}\n{preset.told} All of it takes about "
         f"{_duration(preset.minutes(len(seeds), workers, len(client_lrs)))} here.",
@@ -129,64 +141,63 @@ def run_preset(
     )  # fmt: skip
     records: list[RunRecord] = []
     if choices:
-        chosen = sweep(choices, run_options, place, console, on=on, known=_others(out, name))
+        with LiveProgress(console) as live:
+            chosen = sweep(choices, run_options, place, live.update, on=on,
+                           known=records_of_others(out, name))  # fmt: skip
         if chosen.failures:
             finish(chosen, [], place, json)
     found = preset.experiments(recorded(out), seeds, client_lrs)
-    cells = list(dict.fromkeys(e for e in found if _is_wanted(e, wanted)))
+    cells = list(dict.fromkeys(e for e in found if is_wanted(e, wanted)))
     if not cells:
         raise ValueError(f"--only {' '.join(only)}: {name} has no such cell")
-    progress = sweep(cells, run_options, place, console, on=on, known=_others(out, name),
-                     on_record=records.append)  # fmt: skip
+    with LiveProgress(console) as live:
+        progress = sweep(cells, run_options, place, live.update, on=on,
+                         known=records_of_others(out, name), on_record=records.append)  # fmt: skip
     finish(progress, records, place, json)
 
 
-def filters(words: Sequence[str]) -> dict[str, list[object]]:
-    """Fields and the values they may have, from words like partition=lq-1,lq-2."""
-    wanted: dict[str, list[object]] = {}
-    for word in words:
-        key, equals, values = word.partition("=")
-        if not equals:
-            raise ValueError(f"--only {word}: type a field and its values, as partition=lq-1")
-        where, name = f"--only {word}", key.replace("-", "_")
-        if name in wanted:
-            raise ValueError(f"{where}: {key} is named twice; give its values once, with commas")
-        if name not in {f.name for f in fields(Experiment)}:
-            setting_of(key, values, where)  # which says what is wrong with it
-        wanted[name] = [
-            None if value == "none" else setting_of(key, value, where)[1]
-            for value in values.split(",")
-        ]
-    return wanted
+def report(
+    results: Path = RESULTS,
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
+    format: str | None = None,
+    only: tuple[str, ...] = (),
+    preface: Path | None = None,
+) -> None:
+    """Write the paper's tables and figures, ours beside the paper's, from the records there are.
 
+    Args:
+        results: The folder that `fedadavr paper run` writes to.
+        out: The file (default: report.html, or report.FORMAT).
+        format: html, md, csv (the tables) or png (the curves); default: as the file is named.
+        only: Only these presets.
+        preface: A text to begin with: a heading, and paragraphs with empty lines between them.
+    """
+    from fedadavr.naming import find
+    from fedadavr.paper.presets import PRESETS
+    from fedadavr.paper.report import paper_page, preface_of
+    from fedadavr.paper.results import Results
+    from fedadavr.paper.selection import recorded
+    from fedadavr.report.output import place, write
 
-def _check_filters(preset: Preset, wanted: dict[str, list[object]]) -> None:
-    """Refuse a value that no cell of the preset has: it would be passed over in silence."""
-    cells = [
-        replace(preset.base(partition), **candidate)
-        for partition in preset.partitions
-        for row in preset.rows(partition)
-        for candidate in row.candidates
-    ]
-    for name, values in wanted.items():
-        known = {getattr(cell, name) for cell in cells}
-        for value in values:
-            if value not in known:
-                listed = sorted("none" if v is None else str(v) for v in known)
-                said = "none" if value is None else str(value)
-                what = name.replace("_", "-")
-                raise ValueError(f"--only: {preset.name}: {unknown(what, said, listed)}")
-
-
-def _is_wanted(experiment: Experiment, wanted: dict[str, list[object]]) -> bool:
-    return all(getattr(experiment, name) in values for name, values in wanted.items())
-
-
-def recorded(out: Path) -> list[RunRecord]:
-    """All runs that are recorded, of all presets."""
-    return [record for path in sorted(out.glob(f"*/{RECORDS}")) for record in read_lines(path)]
-
-
-def _others(out: Path, name: str) -> list[Path]:
-    """The records of other presets: a run that they share is done once."""
-    return [path for path in sorted(out.glob(f"*/{RECORDS}")) if path.parent.name != name]
+    for name in only:
+        find("preset", name, PRESETS)
+    file, chosen = place(out, format)
+    records = recorded(results)
+    if not records:
+        raise ValueError(f"there are no records in {results}: make some with fedadavr paper run")
+    found = Results(records, only or tuple(PRESETS))
+    for name in only:
+        if not found.tables(name):
+            raise ValueError(
+                f"--only {name}: nothing of it is in {results}; run it: fedadavr paper run {name}"
+            )
+    page = paper_page(found, results)
+    if preface is not None:
+        page = replace(page, sections=(preface_of(preface), *page.sections))
+    words = ["fedadavr", "paper", "report", *(["--results", str(results)] * (results != RESULTS))]
+    words += ["--out", str(file), *(["--format", format] if format else [])]
+    words += ["--only", *only] if only else []
+    words += ["--preface", str(preface)] if preface else []
+    page = replace(page, about=f"{page.about} Made by: {shlex.join(words)}")
+    write(page, file, chosen)
+    print(f"{file}: {file.stat().st_size / 1e6:.2f} MB, {len(found.reported())} runs reported")
