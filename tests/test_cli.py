@@ -300,7 +300,7 @@ def test_data_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     picture = tmp_path / "who.png"
     main(["data", "show", "--partition", "lq-2", "--clients", "50", "--out", str(picture)])
     told = capsys.readouterr().out
-    assert "classes a client: 2 to 2, mean 2.0 of 10" in told
+    assert "classes per client: 2 to 2, mean 2.0 of 10" in told
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

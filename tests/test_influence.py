@@ -667,7 +667,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, spoilt: Any) -> None:
 
     def spoiling(self: Any, job: Any, buffers: Any) -> Any:
         done = do(self, job, buffers)
-        if isinstance(job, workers.Train) and (found := spoilt(job)) is not None:
+        if isinstance(job, workers.TrainJob) and (found := spoilt(job)) is not None:
             buffers.replies[job.place] += found[1]
             done = done._replace(result=(found[0], done.result[1]))
         return done

@@ -59,9 +59,9 @@ def show(
     about = "held-out clients" if federation.held_out else "test shares of the same clients"
     Console().print(
         f"{title}\n"
-        f"examples a client: {sizes.min()} to {sizes.max()}, median {np.median(sizes):.0f}, "
+        f"examples per client: {sizes.min()} to {sizes.max()}, median {np.median(sizes):.0f}, "
         f"in all {sizes.sum()}\n"
-        f"classes a client: {held.min()} to {held.max()}, mean {held.mean():.1f} "
+        f"classes per client: {held.min()} to {held.max()}, mean {held.mean():.1f} "
         f"of {federation.classes}\n"
         f"{len(tests)} {about}: {tests.min()} to {tests.max()} examples, in all {tests.sum()}\n"
         f"picture: {out}",

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from fedadavr.paper.protocol import RATE, RESULTS, SEEDS, TUNING_SEED
+from fedadavr.paper.protocol import RATE, RESULTS, SEEDS
 
 
 def list_presets(seeds: int = 3, workers: int = 2, json: bool = False) -> None:
@@ -89,14 +89,13 @@ def run_preset(
     from rich.console import Console
 
     from fedadavr.cli.sweep_progress import LiveProgress, finish
-    from fedadavr.experiments.experiment import flag
     from fedadavr.experiments.records import RunRecord
     from fedadavr.experiments.run import RunOptions
     from fedadavr.experiments.sweep import BACKENDS, check_store, sweep
     from fedadavr.naming import find, unknown
     from fedadavr.paper.presets import PRESETS
     from fedadavr.paper.selection import (
-        check_filters,
+        check_asked,
         filters,
         is_wanted,
         recorded,
@@ -106,32 +105,18 @@ def run_preset(
     preset = find("preset", name, PRESETS)
     if on not in BACKENDS:
         raise ValueError(unknown("--on", on, BACKENDS))
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise ValueError("--seeds needs at least one, and none twice")
-    if TUNING_SEED in seeds:
-        raise ValueError(
-            f"--seeds: rates are chosen on seed {TUNING_SEED}, so it cannot be reported"
-        )
     store = preset.store if store is None else store
     if commit_every is None and store == preset.store:
         commit_every = preset.commit_every
     check_store(store, commit_every)
-    run_options = RunOptions(workers, checkpoint_every=checkpoint_every, store=store,
-                      commit_every=commit_every)  # fmt: skip
+    run_options = RunOptions(
+        workers, checkpoint_every=checkpoint_every, store=store, commit_every=commit_every
+    )
     run_options.check()
     wanted = filters(only)
+    check_asked(preset, wanted, seeds, client_lrs)
     place = out / name
     console = Console(stderr=True)
-    for field in (*preset.searched(), "seed"):
-        if field in wanted:
-            other = "use --seeds" if field == "seed" else f"{name} chooses it"
-            raise ValueError(f"--only cannot say {flag(field)}: {other}")
-    if not client_lrs or len(set(client_lrs)) < len(client_lrs):
-        raise ValueError("--client-lrs needs at least one, and none twice")
-    if client_lrs != (RATE,) and not preset.free():
-        raise ValueError(f"--client-lrs: every row of {name} chooses its client rate or fixes it")
-    check_filters(preset, wanted)
-    preset.experiments([], seeds, client_lrs)  # what is wrong with them is said before any work
     shared = {field: values for field, values in wanted.items() if field != "evaluate_every"}
     choices = [e for e in preset.choices() if is_wanted(e, shared)]
     console.print(

@@ -17,12 +17,20 @@ from flwr.serverapp.strategy import Result
 
 from fedadavr.algorithms import Algorithm, Rejected, Update, algorithm
 from fedadavr.algorithms.base import Torn
-from fedadavr.flower.allowed import Allowed
+from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.arrays import BadArrays, Model
 from fedadavr.flower.identity import Identities
 from fedadavr.flower.ids import one_line
 from fedadavr.flower.metrics import Aggregate, aggregate, average
-from fedadavr.flower.replies import Drought, Reply, Sorted, check_buffers, number, parts, sort
+from fedadavr.flower.replies import (
+    RejectedRounds,
+    Reply,
+    SortedReplies,
+    check_buffers,
+    number,
+    parts,
+    sort,
+)
 from fedadavr.flower.retrying import Retry
 from fedadavr.flower.roster import Roster
 from fedadavr.sampling import EVALUATE, sample
@@ -113,7 +121,7 @@ class Strategy(FlowerFedAvg):
             raise ValueError("snapshot_every goes with a store: there is nothing to go back to")
         self._settings = settings
         self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
-        self._allowed = None if clients is None else Allowed(clients)
+        self._allowed = None if clients is None else AllowList(clients)
         self.store, self.encrypt_with, self.commit_every = store, encrypt_with, commit_every
         self.authenticated, self.seed, self.buffers = authenticated, seed, tuple(buffers)
         self._retry, self._expire_after = Retry(store_timeout), expire_after
@@ -130,7 +138,7 @@ class Strategy(FlowerFedAvg):
         self._evaluating: list[Message] = []
         self._uncommitted = self._reached = 0
         self._whole = True  # whether model, buffers and memory are of one round
-        self._drought = Drought()
+        self._rejected_rounds = RejectedRounds()
         self._record: ArrayRecord | None = None
         self.identities = Identities(
             self._owner_of, self._identity_timeout, self._expire_after, self._allowed
@@ -250,7 +258,7 @@ class Strategy(FlowerFedAvg):
                 f"the store's model has the buffers {sorted(there)}, this one {sorted(mine)}"
             )
         for name in mine:
-            kind = self.model.kinds[name]
+            kind = self.model.roles[name]
             if there[name].shape != kind.shape or there[name].dtype != kind.dtype:
                 raise ValueError(f"the buffer {name!r} is not what it is in the store's model")
         if extra["seed"] != self.seed:
@@ -383,7 +391,7 @@ class Strategy(FlowerFedAvg):
         metrics["staleness"], metrics["clipped"] = server.staleness, len(server.clipped)
         if self._uncommitted >= self.commit_every:
             self._commit()
-        self._drought.look(found, len(self.roster.joined))
+        self._rejected_rounds.look(found, len(self.roster.joined))
         return (self._current() if moved else None), metrics
 
     def _step(self, round: int, good: dict[str, Reply]) -> bool:
@@ -430,7 +438,7 @@ class Strategy(FlowerFedAvg):
         update = Update(client, weights, examples, steps, owner=node if self._binding else 0)
         return Reply(update, buffers, content)
 
-    def _metrics(self, found: Sorted) -> MetricRecord | None:
+    def _metrics(self, found: SortedReplies) -> MetricRecord | None:
         """The clients' metrics, averaged; odd ones do not end the run."""
         contents = {client: reply.content for client, reply in found.good.items()}
         return self._averaged(found.what, contents, self.train_metrics_aggr_fn)
@@ -439,7 +447,7 @@ class Strategy(FlowerFedAvg):
         self, what: str, contents: dict[str, RecordDict], function: Aggregate
     ) -> MetricRecord | None:
         def note(client: str, why: str) -> None:
-            log(WARNING, "%s: metrics of client %r are left out: %s", what, one_line(client),
+            log(WARNING, "%s: metrics of client %r are omitted: %s", what, one_line(client),
                 one_line(why, 300))  # fmt: skip
 
         try:

@@ -270,14 +270,14 @@ def precision_rows(_: str) -> list[TableRow]:
 
 
 def participation_rows(_: str) -> list[TableRow]:
-    """More clients a round, and more local work."""
+    """More clients per round, and more local work."""
     both = {"algorithm": "fedadavr", "optimizer": "adam", "server_lr": 0.005}
     rows = [
-        TableRow.of(f"{count} clients a round, 1 epoch", **both, clients_per_round=count)
+        TableRow.of(f"{count} clients per round, 1 epoch", **both, clients_per_round=count)
         for count in (2, 5, 10, 25)
     ]
     return rows + [
-        TableRow.of(f"5 clients a round, {epochs} epochs", **both, local_epochs=epochs)
+        TableRow.of(f"5 clients per round, {epochs} epochs", **both, local_epochs=epochs)
         for epochs in (2, 5)
     ]
 
@@ -400,7 +400,7 @@ def _presets() -> Iterable[Preset]:
             "no difference", dataset, ("lq-1",), precision_rows,
         )  # fmt: skip
     yield Preset(
-        "mnist-participation", "MNIST: more clients a round, more local steps",
+        "mnist-participation", "MNIST: more clients per round, more local steps",
         "both help", "mnist", ("lq-1", "lq-2", "dirichlet"), participation_rows,
     )  # fmt: skip
     for dataset, partition in (("cifar10", "lq-1"), ("shakespeare", "natural")):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from fedadavr.experiments.experiment import Experiment, setting_of
+from fedadavr.experiments.experiment import Experiment, flag, setting_of
 from fedadavr.experiments.records import RECORDS, RunRecord, read_lines
 from fedadavr.naming import unknown
 from fedadavr.paper.presets import Preset
+from fedadavr.paper.protocol import RATE, TUNING_SEED
 
 
 def filters(words: Sequence[str]) -> dict[str, list[object]]:
@@ -31,7 +32,34 @@ def filters(words: Sequence[str]) -> dict[str, list[object]]:
     return wanted
 
 
-def check_filters(preset: Preset, wanted: dict[str, list[object]]) -> None:
+def check_asked(
+    preset: Preset,
+    wanted: dict[str, list[object]],
+    seeds: Sequence[int],
+    client_lrs: Sequence[float],
+) -> None:
+    """Refuse seeds, client rates and filters that a preset cannot have, before any work."""
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError("--seeds needs at least one, and none twice")
+    if TUNING_SEED in seeds:
+        raise ValueError(
+            f"--seeds: rates are chosen on seed {TUNING_SEED}, so it cannot be reported"
+        )
+    for field in (*preset.searched(), "seed"):
+        if field in wanted:
+            other = "use --seeds" if field == "seed" else f"{preset.name} chooses it"
+            raise ValueError(f"--only cannot say {flag(field)}: {other}")
+    if not client_lrs or len(set(client_lrs)) < len(client_lrs):
+        raise ValueError("--client-lrs needs at least one, and none twice")
+    if tuple(client_lrs) != (RATE,) and not preset.free():
+        raise ValueError(
+            f"--client-lrs: every row of {preset.name} chooses its client rate or fixes it"
+        )
+    _check_filters(preset, wanted)
+    preset.experiments([], tuple(seeds), tuple(client_lrs))
+
+
+def _check_filters(preset: Preset, wanted: dict[str, list[object]]) -> None:
     """Refuse a value that no cell of the preset has: it would be passed over in silence."""
     cells = [
         replace(preset.base(partition), **candidate)
@@ -50,6 +78,7 @@ def check_filters(preset: Preset, wanted: dict[str, list[object]]) -> None:
 
 
 def is_wanted(experiment: Experiment, wanted: dict[str, list[object]]) -> bool:
+    """Whether a cell has one of the values that are asked for, in every field."""
     return all(getattr(experiment, name) in values for name, values in wanted.items())
 
 

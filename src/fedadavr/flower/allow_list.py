@@ -15,7 +15,7 @@ from fedadavr.flower.ids import bad_id
 FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 
 
-class Allowed:
+class AllowList:
     """Nodes that are let in, and the client that each of them is.
 
     Parameters
