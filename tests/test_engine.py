@@ -93,7 +93,7 @@ def test_what_the_loop_changes_counts_from_the_next_round(
                 looping.server.client_lr = 1e-30 if report.round == 2 else 0.02
                 before = looping.w.copy()
             found.append(before)
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def spoiled(monkeypatch: pytest.MonkeyPatch, bad: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,11 +53,14 @@ class TrainingTiming:
     evaluate_fast: float
 
 
-def measure_all(models: Sequence[str], repeats: int) -> list[TrainingTiming]:
+def measure_all(
+    models: Sequence[str], repeats: int, tell: Callable[[str], None]
+) -> list[TrainingTiming]:
     """Time each model on one thread."""
     if repeats < 1:
         raise ValueError(f"--repeats must be at least 1, got {repeats}")
     cases = {name: find("model", name, CASES) for name in models}
+    tell("timing in turn")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

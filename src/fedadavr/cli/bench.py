@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -189,8 +189,7 @@ def training(models: tuple[str, ...] = MODELS, json: bool = False, repeats: int 
     from fedadavr.bench.training import EVALUATED, measure_all
 
     with _told() as tell:
-        tell("timing in turn")
-        rows = measure_all(models, repeats)
+        rows = measure_all(models, repeats, tell)
     if json:
         _print_json(rows)
         return
@@ -210,11 +209,21 @@ def training(models: tuple[str, ...] = MODELS, json: bool = False, repeats: int 
 
 @contextmanager
 def _told() -> Iterator[Callable[[str], None]]:
-    """A spinner on stderr, and what tells beside it what is being done."""
+    """What tells what is being done, beside a spinner on stderr."""
     from rich.console import Console
+    from rich.status import Status
 
-    with Console(stderr=True).status("") as status:
-        yield status.update
+    console = Console(stderr=True)
+    with ExitStack() as stack:
+        shown: list[Status] = []
+
+        def tell(what: str) -> None:
+            if shown:
+                shown[0].update(what)
+            else:
+                shown.append(stack.enter_context(console.status(what)))
+
+        yield tell
 
 
 def _table(title: str, columns: Sequence[str], left: Sequence[str]) -> Table:

@@ -51,24 +51,36 @@ class Strategy(FlowerFedAvg):
 
     Parameters
     ----------
-    algorithm : the algorithm's name, where the class does not say it
-    store : lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there
-    store_timeout : seconds that a round waits for a store that cannot be read or written, with its
-        replies kept; then the run ends, and can be continued from the last commit
-    encrypt_with : a file with 32 bytes, the key that the client records are encrypted with
-    commit_every : commit every so many rounds; until then a crash loses them
-    authenticated : nodes have registered keys (`--enable-supernode-auth`), so that their ids are
-        theirs across runs, and a client's id stays with its node for good
-    clients : who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or
-        its id) to its client's id; nodes that are not listed are refused. None: the nodes tell
-    expire_after : rounds after which a client that never trained and is not connected any more is
-        not counted in the population
-    seed : seed of who is sampled
-    buffers : arrays that are not to be optimized, beside integers and running statistics
-    identity_timeout : seconds that nodes have to tell their client ids
-    **settings : FedAvg's arguments, and the algorithm's settings (`client_lr`, `server_lr`,
-        `optimizer`, `codec`, `population`, ...)
+    algorithm : str, optional
+        The algorithm's name, where the class does not say it.
+    store : str, optional
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
+        `start` goes on from there.
+    store_timeout : float
+        Seconds that a round waits for a store that cannot be read or written, with its replies
+        kept; then the run ends, and can be continued from the last commit.
+    encrypt_with : str or Path, optional
+        A file with 32 bytes, the key that the client records are encrypted with.
+    commit_every : int
+        Commit every so many rounds; until then a crash loses them.
+    authenticated : bool
+        Nodes have registered keys (`--enable-supernode-auth`), so that their ids are theirs across
+        runs, and a client's id stays with its node for good.
+    clients : str, Path or Mapping[str, str], optional
+        Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
+        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+    expire_after : int
+        Rounds after which a client that never trained and is not connected any more is not counted
+        in the population.
+    seed : int
+        Seed of who is sampled.
+    buffers : Sequence[str]
+        Arrays that are not to be optimized, beside integers and running statistics.
+    identity_timeout : float
+        Seconds that nodes have to tell their client ids.
+    **settings : Any
+        FedAvg's arguments, and the algorithm's settings (`client_lr`, `server_lr`, `optimizer`,
+        `codec`, `population`, ...).
     """
 
     name: ClassVar[str] = ""

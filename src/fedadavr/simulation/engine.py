@@ -97,7 +97,7 @@ class PendingEvaluation:
             engine, self._engine = self._engine, None
             self._found = engine.finish_evaluation()
         if self._found is None:
-            raise Diverged("the evaluation has failed before: the model's loss is not finite")
+            raise Diverged("the evaluation has failed before")
         return self._found
 
 
@@ -106,14 +106,34 @@ class Engine:
 
     Parameters
     ----------
-    server : the algorithm
-    module : the model; its initial weights are the first model's
-    federation : the data
-    local_sgd : how clients train
-    fast : whether models that have a fast path take it
-    prepare : called in each worker process before anything else, to import the user's own code
-    w, round : where to start, if not at the beginning
-    patience : after so many rounds in a row in which every reply was rejected, it has diverged
+    server : Algorithm
+        The algorithm; its `client_lr` is the clients' rate.
+    module : nn.Module
+        The model; its initial weights are the first model's.
+    federation : Federation
+        The data.
+    local_sgd : LocalSGD
+        How clients train.
+    seed : int
+        Seed of who is sampled, and of every draw of a client.
+    clients_per_round : int
+        How many clients train in a round.
+    evaluate_clients, evaluate_examples : int, optional
+        An evaluation takes at most so many clients, drawn anew each time, and examples.
+    workers : int
+        Processes that train and evaluate; the result does not depend on it.
+    device : str
+        Where models live, as PyTorch names it.
+    fast : bool
+        Whether models that have a fast path take it.
+    prepare : Callable[[], None], optional
+        Called in each worker process before anything else, to import the user's own code.
+    w : Vector, optional
+        The model to go on from.
+    round : int
+        How many rounds it has done.
+    patience : int
+        After so many rounds in a row in which every reply was rejected, it has diverged.
 
     Examples
     --------
