@@ -49,7 +49,7 @@ COMMANDS = {
         "convert a store or run of version 0.1",
     ),
     "memory trust": ("fedadavr.cli.memory:trust", "draw FedAdaVR+'s trust and kinds"),
-    "memory plan": ("fedadavr.cli.memory:plan", "how much room a memory takes"),
+    "memory plan": ("fedadavr.cli.plan:plan", "how much room a memory takes"),
     "bench flower": ("fedadavr.cli.bench:flower", "time aggregate_train, beside Flower's own"),
     "bench memory": ("fedadavr.cli.bench:memory", "time stores, from few clients to a million"),
     "bench round": ("fedadavr.cli.bench:mnist_round", "time one round of training and evaluation"),
