@@ -95,9 +95,10 @@ def test_config_files_and_flags(
         (["compare", "--target", "120"], "--target is an accuracy in percent"),
         (["data", "show", "--partition", "natural"], "does not come with clients"),
         (
-            ["bench"],
+            ["bench", "trains"],
             "there are: bench flower, bench memory, bench round, bench server, bench training",
         ),
+        (["memory", "inspct"], "unknown command 'memory inspct' (did you mean 'memory inspect'?)"),
         (["quadratics"], "did you mean 'quadratic'?"),
     ],
 )
@@ -299,7 +300,7 @@ def test_data_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     picture = tmp_path / "who.png"
     main(["data", "show", "--partition", "lq-2", "--clients", "50", "--out", str(picture)])
     told = capsys.readouterr().out
-    assert "classes a client: 2 to 2, mean 2.0 of 10" in told
+    assert "classes per client: 2 to 2, mean 2.0 of 10" in told
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

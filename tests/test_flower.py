@@ -29,7 +29,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from torch import nn
 
 import fedadavr.flower as flower
-from fedadavr import Layout, Update, algorithm, algorithms
+from fedadavr import Layout, Update, algorithm
+from fedadavr.algorithms import algorithms
 from fedadavr.algorithms.registry import algorithm_class
 from fedadavr.clients import FlatModel, LocalSGD, layout_of
 from fedadavr.data import Arrays, federate, load
@@ -625,7 +626,7 @@ def test_tensors_apart_give_the_bits_of_one_vector() -> None:
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_the_guide_trains_as_the_engine_does(momentum: float) -> None:
+def test_the_client_hook_trains_as_the_engine_does(momentum: float) -> None:
     """Proximal term, correction and steps, around an ordinary PyTorch loop."""
     torch.manual_seed(0)
     x, y = torch.randn(30, 4), torch.randint(3, (30,))
@@ -650,7 +651,7 @@ def test_the_guide_trains_as_the_engine_does(momentum: float) -> None:
     })  # fmt: skip
     sgd = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=momentum)
     rng = np.random.default_rng(3)
-    with flower.ClientHook(sent, plain, sgd) as guide:
+    with flower.ClientHook(sent, plain, sgd) as hook:
         for _ in range(2):
             for batch in torch.from_numpy(rng.permutation(30)).split(7):
                 sgd.zero_grad()
@@ -658,6 +659,14 @@ def test_the_guide_trains_as_the_engine_does(momentum: float) -> None:
                 sgd.step()
     got = torch.cat([p.detach().reshape(-1) for p in plain.parameters()])
     torch.testing.assert_close(got, flat.w, rtol=1e-5, atol=1e-6)
-    assert guide.metrics == {"num-steps": 10}
+    assert hook.metrics == {"num-steps": 10}
     sgd.step()
-    assert guide.steps == 10  # it is over
+    assert hook.steps == 10  # it is over
+
+
+def test_the_old_name_of_the_client_hook_is_there_for_one_release() -> None:
+    """With a warning that says the new one."""
+    with pytest.warns(DeprecationWarning, match="Guide is called ClientHook now"):
+        assert flower.Guide is flower.ClientHook
+    with pytest.raises(AttributeError, match="has no attribute 'Gide'"):
+        flower.Gide  # noqa: B018

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedadavr import Layout, Rejected, Update, algorithm, algorithms, kernels
+from fedadavr import Layout, Rejected, Update, algorithm, kernels
+from fedadavr.algorithms import algorithms
 from fedadavr.algorithms.influence import BINS, LEAP, Influence, Scale, shared_out
 from fedadavr.codecs import CODECS
 from fedadavr.experiments.experiment import Experiment
@@ -666,7 +667,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, spoilt: Any) -> None:
 
     def spoiling(self: Any, job: Any, buffers: Any) -> Any:
         done = do(self, job, buffers)
-        if isinstance(job, workers.Train) and (found := spoilt(job)) is not None:
+        if isinstance(job, workers.TrainJob) and (found := spoilt(job)) is not None:
             buffers.replies[job.place] += found[1]
             done = done._replace(result=(found[0], done.result[1]))
         return done

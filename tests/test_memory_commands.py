@@ -252,7 +252,7 @@ def test_plan_has_the_papers_table(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("codec", ["fp32", "int4"])
 def test_plan_tells_lmdbs_disk(codec: str, tmp_path: Path) -> None:
     """The figure for the disk is what a store of that size takes, to five percent."""
-    from fedadavr.bench.memory import Case, fill
+    from fedadavr.bench.memory import StoreCase, fill
     from fedadavr.codecs import CODECS
     from fedadavr.experiments.plan import layouts, row
     from fedadavr.stores.lmdb import LmdbStore
@@ -260,7 +260,7 @@ def test_plan_tells_lmdbs_disk(codec: str, tmp_path: Path) -> None:
     layout = layouts(["lenet5"])["lenet5"]
     with LmdbStore(tmp_path / "s") as store:
         server = server_of(store, layout, codec)
-        fill(server, Case("lmdb:", layout, codec, 300))
+        fill(server, StoreCase("lmdb:", layout, codec, 300))
         for _ in range(3):
             server.commit(layout.zeros())
         expected = row("", layout, 300, CODECS[codec], 5).lmdb_disk_gb * 1e9

@@ -15,10 +15,11 @@ from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.records import RECORDS, RunRecord, given, read_lines
 from fedadavr.paper import numbers
 from fedadavr.paper.claims import claims, compare
-from fedadavr.paper.presets import BASELINES, PRESETS, RATES, SEEDS, TUNING_SEED, Preset, Row
+from fedadavr.paper.presets import BASELINES, PRESETS, Preset, TableRow
+from fedadavr.paper.protocol import RATES, SEEDS, TUNING_SEED
 from fedadavr.paper.report import paper_page
 from fedadavr.paper.results import Figure, Results, accuracy, of_paper, seed_of
-from fedadavr.report.blocks import Table
+from fedadavr.report.elements import Table
 
 
 def made_up(preset: Preset, seeds: tuple[int, ...] = SEEDS) -> list[RunRecord]:
@@ -260,8 +261,8 @@ def high(**wanted: object) -> Callable[[Experiment], list[float]]:
         ("fmnist-optimizers", "server rates differ marginally", high(server_lr=0.01),
          "does not hold"),
         ("fmnist-optimizers", "server rates differ marginally", high(), "holds"),
-        ("mnist-participation", "more clients a round help", high(clients_per_round=25), "holds"),
-        ("mnist-participation", "more clients a round help", high(clients_per_round=2),
+        ("mnist-participation", "more clients per round help", high(clients_per_round=25), "holds"),
+        ("mnist-participation", "more clients per round help", high(clients_per_round=2),
          "does not hold"),
         ("mnist-participation", "more than one local epoch helps", high(local_epochs=5), "holds"),
         ("mnist-participation", "more than one local epoch helps", high(local_epochs=1),
@@ -399,9 +400,12 @@ def test_paper_run_from_the_command_line(
 ) -> None:
     """Choices, then results; a second call does nothing; the report reads what is there."""
 
-    def rows(_: str) -> list[Row]:
+    def rows(_: str) -> list[TableRow]:
         rates = tuple({"algorithm": "fedavg", "client_lr": rate} for rate in (0.001, 0.01))
-        return [Row("fedavg", rates), Row.of("fedadavr", algorithm="fedadavr", server_lr=0.01)]
+        return [
+            TableRow("fedavg", rates),
+            TableRow.of("fedadavr", algorithm="fedadavr", server_lr=0.01),
+        ]
 
     small = (("rounds", 2), ("average_last", 1), ("evaluate_clients", 5))
     tiny = Preset("mnist-tiny", "a small one", "little", "mnist", ("iid",), rows, small)

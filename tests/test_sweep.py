@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from fedadavr.cli import main
 from fedadavr.experiments.experiment import Experiment
@@ -32,7 +31,6 @@ from fedadavr.paper.presets import PRESETS
 from fedadavr.stores import open_store
 from tests.test_runs import small
 
-QUIET = Console(quiet=True)
 ROOT = Path(__file__).parent.parent
 
 
@@ -240,10 +238,10 @@ def test_two_sweeps_do_not_share_a_folder(mine: str, tmp_path: Path) -> None:
 
     def second(record: RunRecord) -> None:
         with pytest.raises(ValueError, match="another sweep is writing into"):
-            sweep([small(mine).resolved()], RunOptions(), tmp_path, QUIET)
+            sweep([small(mine).resolved()], RunOptions(), tmp_path)
         seen.append(record)
 
-    sweep([small(mine, rounds=1).resolved()], RunOptions(), tmp_path, QUIET, on_record=second)
+    sweep([small(mine, rounds=1).resolved()], RunOptions(), tmp_path, on_record=second)
     assert len(seen) == 1
 
 

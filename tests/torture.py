@@ -29,7 +29,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from fedadavr.memory.commands import repair
+from fedadavr.cli.memory import repair
 from fedadavr.memory.verify import check
 from fedadavr.stores import StoreError, open_store
 from fedadavr.stores.record_format import SIZE

@@ -63,7 +63,7 @@ def main(out: str) -> None:
     for axis in (left, right):
         axis.set(xticks=[], yticks=[])
     figure.suptitle(
-        "MNIST, one digit a client, after 60 rounds of five: updates by digit, in two directions"
+        "MNIST, one digit per client, after 60 rounds of five: updates by digit, in two directions"
     )
     figure.savefig(out, dpi=120)
 

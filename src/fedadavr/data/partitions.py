@@ -48,7 +48,7 @@ def label_quantity(number: int) -> Callable[[Labels, int, int, Rng], Shares]:
 
 
 def iid_noniid(labels: Labels, classes: int, clients: int, rng: Rng) -> Shares:
-    """Half of the data as iid, half by two classes a client."""
+    """Half of the data as iid, half by two classes per client."""
     half = label_quantity(2)(labels, classes, clients, rng)
     return 0.5 * iid(labels, classes, clients, rng) + 0.5 * half
 

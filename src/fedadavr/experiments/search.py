@@ -8,13 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from fedadavr.experiments.experiment import Experiment, setting_of
 from fedadavr.experiments.grid import axis
 from fedadavr.experiments.records import RunRecord, given, run_id
 from fedadavr.experiments.run import RunOptions
-from fedadavr.experiments.sweep import Progress, sweep
+from fedadavr.experiments.sweep import OnChange, Progress, sweep
 
 
 def search(
@@ -23,7 +21,7 @@ def search(
     trials: int,
     run_options: RunOptions,
     out: Path,
-    console: Console,
+    on_change: OnChange,
     on: str,
     on_record: Callable[[RunRecord], None],
 ) -> Progress:
@@ -71,7 +69,7 @@ def search(
         for value in _some(kind):
             replace(base, seed=seeds[0], **(corner | {name: value})).resolved()
     return sweep(
-        propose(), run_options, out, console, total=trials * len(seeds), on=on, on_record=learn
+        propose(), run_options, out, on_change, total=trials * len(seeds), on=on, on_record=learn
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,11 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import CHECKPOINT, CONFIG, RunFolder
@@ -55,19 +49,9 @@ class Progress:
         minutes = (time.monotonic() - self.began) / rounds * to_do / 60
         return f"{minutes:.0f} min" if minutes >= 2 else f"{60 * minutes:.0f} s"
 
-    def picture(self) -> Group:
-        """A bar, and a line for each run under way."""
-        done = self.kept + len(self.finished) + len(self.failures)
-        head = Table.grid(padding=(0, 1))
-        head.add_row(
-            f"{done} of {self.total} runs", ProgressBar(self.total, done, width=30),
-            f"{self.kept} were there, {len(self.failures)} failed, {self.left()} left",
-        )  # fmt: skip
-        table = Table.grid(padding=(0, 2))
-        for experiment, row in self.running.values():
-            accuracy = f"{row['accuracy']:.1f} %" if "accuracy" in row else ""
-            table.add_row("", label(experiment), f"{row['round']}/{experiment.rounds}", accuracy)
-        return Group(head, table)
+
+OnChange = Callable[[Progress, RunRecord | None], None]
+"""Told how a sweep is getting on, and the record of the run that has just finished, if one has."""
 
 
 def label(experiment: Experiment) -> str:
@@ -81,7 +65,7 @@ def sweep(
     experiments: Iterable[Experiment],
     run_options: RunOptions,
     out: Path,
-    console: Console,
+    on_change: OnChange | None = None,
     *,
     total: int | None = None,
     on: str = "processes",
@@ -93,7 +77,7 @@ def sweep(
     Records go into `out`, a line each. What else is in `known` files is not done again either. A
     run that was cut short goes on from its last checkpoint, which is a store in its working
     folder and is removed once the run is recorded. `experiments` may be made up as they are asked
-    for.
+    for. `on_change` is told whenever there is something new.
     """
     out.mkdir(parents=True, exist_ok=True)
     with _alone(out):
@@ -123,27 +107,23 @@ def sweep(
                 place = None if on == "ray" else out / UNFINISHED / name
                 yield experiment, settings, replace(run_options, workers=1), place
 
-        with Live(console=console, refresh_per_second=2, transient=True) as live:
-            for number, kind, what in BACKENDS[on](record_run, to_do(), run_options.workers):
-                experiment = tasks[number]
-                if kind == "row":
-                    progress.running[number] = (experiment, what)
+        for number, kind, what in BACKENDS[on](record_run, to_do(), run_options.workers):
+            experiment, finished = tasks[number], None
+            if kind == "row":
+                progress.running[number] = (experiment, what)
+            else:
+                progress.running.pop(number, None)
+                if kind == "done":
+                    finished = what
+                    keep(what, out)
+                    done[what.id] = what
+                    progress.finished.append(what)
+                    if on_record is not None:
+                        on_record(what)
                 else:
-                    progress.running.pop(number, None)
-                    if kind == "done":
-                        keep(what, out)
-                        done[what.id] = what
-                        progress.finished.append(what)
-                        if on_record is not None:
-                            on_record(what)
-                        if not console.is_terminal:
-                            say = what.failure or f"{what.final_accuracy:.1f} %"
-                            count = progress.kept + len(progress.finished)
-                            console.print(f"{count}/{progress.total} {label(experiment)}: {say}",
-                                          soft_wrap=True)  # fmt: skip
-                    else:
-                        progress.failures.append(f"{label(experiment)}: {what}")
-                live.update(progress.picture())
+                    progress.failures.append(f"{label(experiment)}: {what}")
+            if on_change is not None:
+                on_change(progress, finished)
         if (out / UNFINISHED).is_dir() and not any((out / UNFINISHED).iterdir()):
             (out / UNFINISHED).rmdir()
     return progress
@@ -253,50 +233,3 @@ def _alone(out: Path) -> Iterator[None]:
                 f"another sweep is writing into {out}: wait for it, or choose another --out"
             ) from None
         yield
-
-
-def by_seed(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
-    """Runs that differ in their seed only, together."""
-    groups: dict[str, list[RunRecord]] = {}
-    for record in records:
-        rest = {k: v for k, v in record.settings.items() if k != "seed"}
-        groups.setdefault(run_id(rest), []).append(record)
-    return groups
-
-
-def results_table(records: list[RunRecord], most: int = 40) -> Table:
-    """The fields that vary, and the accuracy over the seeds; the best first.
-
-    One that diverged counts as 0 % there.
-    """
-    groups = list(by_seed(records).values())
-    names = dict.fromkeys(name for record in records for name in record.settings)
-    varying = [
-        name for name in names
-        if name != "seed" and len({str(r.settings.get(name)) for r in records}) > 1
-    ]  # fmt: skip
-    lines: list[tuple[float, list[str]]] = []
-    for group in groups:
-        found = [r.final_accuracy for r in group if r.final_accuracy is not None]
-        text = f"{statistics.mean(found):.1f}" if found else ""
-        text += f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
-        lost = len(group) - len(found)
-        text += f" ({lost} diverged)" if lost else ""
-        cells = [_cell(group[0].settings.get(name)) for name in varying]
-        lines.append((sum(found) / len(group), [*cells, text, str(len(group))]))
-    lines.sort(key=lambda line: -line[0])
-    title = f"the best {most} of {len(lines)}" if len(lines) > most else None
-    table = Table(title=title, title_justify="left")
-    for name in varying:
-        table.add_column(name.replace("_", "-"))
-    table.add_column("accuracy %", justify="right")
-    table.add_column("seeds", justify="right")
-    for worth, cells in lines[:most]:
-        table.add_row(*cells, style="bold" if worth == lines[0][0] else "")
-    return table
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,5 +1,8 @@
 """Our algorithms as Flower strategies, and the client's part of those that ask for one."""
 
+import warnings
+from typing import Any
+
 from fedadavr.flower.client_hook import ClientHook
 from fedadavr.flower.identity import answer_identity
 from fedadavr.flower.strategies import (
@@ -41,3 +44,17 @@ __all__ = [
     "Strategy",
     "answer_identity",
 ]  # fmt: skip
+
+_RENAMED = {"Guide": "ClientHook"}  # aliases for one release
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    new = _RENAMED[name]
+    warnings.warn(
+        f"fedadavr.flower.{name} is called {new} now; the old name goes with the next release",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return globals()[new]

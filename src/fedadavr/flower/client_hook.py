@@ -19,14 +19,14 @@ class ClientHook:
     It adds the proximal term and the correction to the gradients and counts the steps; the training
     loop stays as it is:
 
-        with ClientHook(message, model, optimizer) as guide:
+        with ClientHook(message, model, optimizer) as hook:
             for x, y in batches:
                 optimizer.zero_grad()
                 loss(model(x), y).backward()
                 optimizer.step()
-        metrics = MetricRecord({"num-examples": n, **guide.metrics})
+        metrics = MetricRecord({"num-examples": n, **hook.metrics})
 
-    The model must hold the weights that the message brings when the guide is made.
+    The model must hold the weights that the message brings when the hook is made.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class Reply:
 
 
 @dataclass
-class Sorted:
+class SortedReplies:
     """A round's replies: those that can be read, by client, and what became of the others."""
 
     what: str
@@ -65,15 +65,15 @@ def sort(
     replies: Iterable[Message],
     client_of: Callable[[int], str],
     read: Callable[[str, int, RecordDict], Any],
-) -> Sorted:
+) -> SortedReplies:
     """Read every reply on its own; each node that was asked has one, to the question asked now."""
-    found = Sorted(what)
+    found = SortedReplies(what)
     nodes = {m.metadata.message_id: m.metadata.dst_node_id for m in asked}
     waiting = dict.fromkeys(nodes.values())
     for message, node in _answers(nodes, replies):
         client = client_of(node)
         if node not in waiting:
-            log(WARNING, "%s: a reply of client %r is left out: it has answered before", what,
+            log(WARNING, "%s: a reply of client %r is omitted: it has answered before", what,
                 one_line(client))  # fmt: skip
             continue
         del waiting[node]
@@ -105,7 +105,7 @@ def _answers(
             if about.src_node_id == SUPERLINK != node and not message.has_error():
                 raise ValueError("it came from no node")
         except Exception as error:  # something else than a message, say
-            log(WARNING, "a reply is left out: %s", one_line(error, 300))
+            log(WARNING, "a reply is omitted: %s", one_line(error, 300))
             continue
         yield message, node
 
@@ -114,7 +114,7 @@ class NothingAccepted(RuntimeError):
     """Round after round every reply was rejected: the model is not trained."""
 
 
-class Drought:
+class RejectedRounds:
     """Rounds in a row in which every reply was rejected. After some of them the run ends.
 
     It takes several clients, unless there are no more: one client's replies end no run.
@@ -124,7 +124,7 @@ class Drought:
         self._rounds = 0
         self._clients: set[str] = set()
 
-    def look(self, found: Sorted, clients: int) -> None:
+    def look(self, found: SortedReplies, clients: int) -> None:
         """Look at a round; `clients` are there in all."""
         if found.good:
             self._rounds, self._clients = 0, set()
@@ -142,7 +142,7 @@ class Drought:
             )
 
 
-def check_buffers(found: Sorted, model: Model, now: dict[str, Values]) -> None:
+def check_buffers(found: SortedReplies, model: Model, now: dict[str, Values]) -> None:
     """Reject replies whose buffers are out of all measure beside the others' and today's.
 
     A buffer is averaged, so one client's 1e30 in a running variance would be everybody's.

@@ -18,7 +18,7 @@ from fedadavr.experiments.records import RunRecord
 from fedadavr.paper import numbers
 from fedadavr.paper.presets import BASELINES, NAMES, PRESETS
 from fedadavr.paper.results import Cells, Figure, Results, accuracy, figure, seed_of
-from fedadavr.report.blocks import Cell, Row, Table
+from fedadavr.report.elements import Cell, ReportRow, Table
 
 OURS = "fedadavr, the paper's best"
 OPTIMIZERS = ("adabelief", "adam", "adagrad", "lamb", "yogi")
@@ -70,7 +70,7 @@ def _tally(signs: list[int]) -> str:
 def claims(results: Results) -> Table:
     """All claims that there are records for."""
     rows = [
-        Row((verdict.claim,), (Cell(verdict.holds), Cell(verdict.figures)))
+        ReportRow((verdict.claim,), (Cell(verdict.holds), Cell(verdict.figures)))
         for check in (above_baselines, every_optimizer, quantization, precisions, server_rates,
                       ablation, fewer_rounds, participation, plus)
         for verdict in check(results)
@@ -282,12 +282,13 @@ def fewer_rounds(results: Results) -> Iterator[Verdict]:
 
 
 def participation(results: Results) -> Iterator[Verdict]:
-    """More clients a round, and more local steps."""
+    """More clients per round, and more local steps."""
     rows = _figures(results.complete("mnist-participation"))
     for claim, few, many in (
-        ("more clients a round help", "2 clients a round, 1 epoch", "25 clients a round, 1 epoch"),
-        ("more than one local epoch helps", "5 clients a round, 1 epoch",
-         "5 clients a round, 5 epochs"),
+        ("more clients per round help", "2 clients per round, 1 epoch",
+         "25 clients per round, 1 epoch"),
+        ("more than one local epoch helps", "5 clients per round, 1 epoch",
+         "5 clients per round, 5 epochs"),
     ):  # fmt: skip
         signs, told = [], []
         for partition, found in rows.get(few, {}).items():

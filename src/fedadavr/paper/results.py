@@ -11,8 +11,9 @@ from typing import NamedTuple
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.records import RunRecord, given, run_id
 from fedadavr.paper import numbers
-from fedadavr.paper.presets import PRESETS, RATE, RATES, TUNING_SEED, Preset
-from fedadavr.report.blocks import Cell
+from fedadavr.paper.presets import PRESETS, Preset
+from fedadavr.paper.protocol import RATE, RATES, TUNING_SEED
+from fedadavr.report.elements import Cell
 
 Cells = dict[str, dict[str, tuple[RunRecord, ...]]]
 """Runs by label and partition, in the order of their seeds."""

@@ -19,7 +19,7 @@ SHARED = tuple(f.name for f in fields(Experiment) if f.name not in NOT_SHARED)
 
 
 @dataclass(frozen=True)
-class Contestant:
+class Variant:
     """An algorithm, and those of its settings that tell it from others of the report."""
 
     algorithm: str
@@ -33,32 +33,32 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs on one data set: contestants by columns, and a run for each seed where they meet."""
+    """The runs on one data set: variants by columns, and a run for each seed where they meet."""
 
     dataset: str
-    contestants: tuple[Contestant, ...]
+    variants: tuple[Variant, ...]
     columns: tuple[str, ...]
-    runs: dict[tuple[Contestant, str], tuple[RunRecord, ...]]
+    runs: dict[tuple[Variant, str], tuple[RunRecord, ...]]
 
-    def at(self, contestant: Contestant, column: str) -> tuple[RunRecord, ...]:
+    def at(self, variant: Variant, column: str) -> tuple[RunRecord, ...]:
         """The runs that have a result, in the order of their seeds."""
-        return tuple(r for r in self.runs.get((contestant, column), ()) if r.failure is None)
+        return tuple(r for r in self.runs.get((variant, column), ()) if r.failure is None)
 
     def of_column(self, column: str) -> tuple[RunRecord, ...]:
         """All runs of a column."""
-        return tuple(r for c in self.contestants for r in self.runs.get((c, column), ()))
+        return tuple(r for c in self.variants for r in self.runs.get((c, column), ()))
 
 
 def groups(records: Sequence[RunRecord]) -> list[Group]:
     """The records by data set; a run that is there twice, by its settings, counts once."""
     experiments = [record.experiment for record in records]
     owns = [e.own_settings() | {"load": e.load} for e in experiments]
-    labels = _contestants(experiments, owns)
+    labels = _variants(experiments, owns)
     found = []
     for dataset in dict.fromkeys(e.dataset for e in experiments):
         here = [k for k, e in enumerate(experiments) if e.dataset == dataset]
         columns = _columns([experiments[k] for k in here])
-        runs: dict[tuple[Contestant, str], dict[int, RunRecord]] = defaultdict(dict)
+        runs: dict[tuple[Variant, str], dict[int, RunRecord]] = defaultdict(dict)
         for k, column in zip(here, columns, strict=True):
             runs[labels[k], column][experiments[k].seed] = records[k]
         order = sorted(here, key=lambda k: _rank(experiments[k].algorithm, owns[k]))
@@ -73,16 +73,14 @@ def groups(records: Sequence[RunRecord]) -> list[Group]:
     return found
 
 
-def _contestants(
-    experiments: Sequence[Experiment], owns: Sequence[dict[str, Any]]
-) -> list[Contestant]:
+def _variants(experiments: Sequence[Experiment], owns: Sequence[dict[str, Any]]) -> list[Variant]:
     """Whose run each is; a setting is told if it differs between runs of the same algorithm."""
     values: dict[tuple[str, str], set[Any]] = defaultdict(set)
     for experiment, own in zip(experiments, owns, strict=True):
         for name, value in own.items():
             values[experiment.algorithm, name].add(value)
     return [
-        Contestant(e.algorithm, " ".join(
+        Variant(e.algorithm, " ".join(
             _spoken(name, value) for name, value in own.items()
             if len(values[e.algorithm, name]) > 1
         ))

@@ -1,16 +1,17 @@
 """One round after the other: sample, train, step, evaluate.
 
-The evaluation of a round overlaps the training of the next, since both only read its model. Every
-random draw is keyed by (seed, round, purpose, client), so nothing depends on the order in which
-work is done, and a run that is continued draws what it would have drawn.
+`Engine.rounds` is the loop. The evaluation of a round overlaps the training of the next, since both
+only read its model. Every random draw is keyed by (seed, round, purpose, client), so nothing
+depends on the order in which work is done, and a run that is continued draws what it would have
+drawn.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import TracebackType
 from typing import Any
@@ -25,12 +26,12 @@ from fedadavr.clients import LocalSGD
 from fedadavr.data import Federation
 from fedadavr.sampling import CAP, EVALUATE, sample
 from fedadavr.simulation.workers import (
-    Done,
-    Evaluate,
+    EvaluateJob,
     InProcessWorker,
+    JobResult,
     ProcessWorkers,
     SharedBuffers,
-    Train,
+    TrainJob,
     Worker,
 )
 from fedadavr.vector import Vector
@@ -44,18 +45,6 @@ class Diverged(ValueError):
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What a round's training tells."""
-
-    round: int
-    loss: float | None  # None if every reply was rejected
-    clients: list[int]
-    seconds_training: float
-    seconds_server: float
-    report: dict[str, Any]  # what the algorithm tells of itself; how many replies it rejected
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """What a round's evaluation tells: over all examples, and client by client."""
 
@@ -66,19 +55,95 @@ class Evaluation:
     seconds: float
 
 
+@dataclass(frozen=True)
+class RoundReport:
+    """What a round tells."""
+
+    round: int
+    loss: float | None  # None if every reply was rejected
+    clients: list[int]
+    seconds_training: float  # of all workers together
+    seconds_server: float
+    report: dict[str, Any]  # what the algorithm tells of itself; how many replies it rejected
+    under_way: PendingEvaluation | None = field(default=None, repr=False)
+
+    @property
+    def rejected(self) -> int:
+        """How many replies were rejected, each at its own cost only."""
+        return int(self.report.get("rejected", 0))
+
+    @property
+    def seconds(self) -> float:
+        """What training and the server's step took, without the evaluation."""
+        return self.seconds_training + self.seconds_server
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The round's evaluation, waited for if need be; None where none was asked for."""
+        return None if self.under_way is None else self.under_way.result()
+
+
+class PendingEvaluation:
+    """An evaluation that the workers do while the next round trains."""
+
+    def __init__(self, engine: Engine) -> None:
+        engine.begin_evaluation()
+        self._engine: Engine | None = engine
+        self._found: Evaluation | None = None
+
+    def result(self) -> Evaluation:
+        """What it tells; the first call waits for it."""
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            self._found = engine.finish_evaluation()
+        if self._found is None:
+            raise Diverged("the evaluation has failed before")
+        return self._found
+
+
 class Engine:
     """Runs an algorithm on a federation.
 
     Parameters
     ----------
-    server : the algorithm
-    module : the model; its initial weights are the first model's
-    federation : the data
-    local_sgd : how clients train
-    fast : whether models that have a fast path take it
-    prepare : called in each worker process before anything else, to import the user's own code
-    w, round : where to start, if not at the beginning
-    patience : after so many rounds in a row in which every reply was rejected, it has diverged
+    server : Algorithm
+        The algorithm; its `client_lr` is the clients' rate.
+    module : nn.Module
+        The model; its initial weights are the first model's.
+    federation : Federation
+        The data.
+    local_sgd : LocalSGD
+        How clients train.
+    seed : int
+        Seed of who is sampled, and of every draw of a client.
+    clients_per_round : int
+        How many clients train in a round.
+    evaluate_clients, evaluate_examples : int, optional
+        An evaluation takes at most so many clients, drawn anew each time, and examples.
+    workers : int
+        Processes that train and evaluate; the result does not depend on it.
+    device : str
+        Where models live, as PyTorch names it.
+    fast : bool
+        Whether models that have a fast path take it.
+    prepare : Callable[[], None], optional
+        Called in each worker process before anything else, to import the user's own code.
+    w : Vector, optional
+        The model to go on from.
+    round : int
+        How many rounds it has done.
+    patience : int
+        After so many rounds in a row in which every reply was rejected, it has diverged.
+
+    Examples
+    --------
+    A run is a loop of one's own::
+
+        with Engine(server, module, federation, LocalSGD(0.01, 0.9, 1, 20), seed=42,
+                    clients_per_round=5) as engine:
+            for report in engine.rounds(20, evaluate_every=5):
+                if report.evaluation:
+                    print(report.round, report.loss, report.evaluation.accuracy)
     """
 
     def __init__(
@@ -117,7 +182,8 @@ class Engine:
         self._buffers: SharedBuffers | None = None
         self._training: list[int] = []
         self._evaluating: tuple[int, list[Any], int] | None = None
-        self._waiting: dict[type, list[Done]] = {Train: [], Evaluate: []}
+        self._pending: PendingEvaluation | None = None
+        self._waiting: dict[type, list[JobResult]] = {TrainJob: [], EvaluateJob: []}
         worker = Worker(module, federation, local_sgd, seed, device, fast)
         self._workers: InProcessWorker | ProcessWorkers = (
             InProcessWorker(worker) if workers == 1 else ProcessWorkers(worker, workers, prepare)
@@ -138,6 +204,55 @@ class Engine:
     def w(self) -> Vector:
         """The model after the last round."""
         return self._models[self.round % 2].numpy()
+
+    # --- rounds ---
+
+    def rounds(self, number: int, *, evaluate_every: int | None = None) -> Iterator[RoundReport]:
+        """Do so many more rounds, and yield a report after each.
+
+        While a report is looked at, `w` and `round` are those of its round; what is changed of the
+        server then counts from the next round on. A rejected reply costs only itself and is counted
+        in the report. An evaluation that the loop does not ask for at once overlaps the training of
+        the next round.
+
+        Parameters
+        ----------
+        number : int
+            How many rounds. A loop that was left can be followed by another, which goes on.
+        evaluate_every : int, optional
+            Evaluate the model after every round whose number is a multiple of this; None: never.
+
+        Yields
+        ------
+        RoundReport
+            The round, its training loss, its clients, what the algorithm tells, its seconds, and
+            its evaluation where one was asked for.
+
+        Raises
+        ------
+        Diverged
+            After `patience` rounds in a row in which every reply was rejected, or if the loss of an
+            evaluation is not finite.
+        """
+        if evaluate_every is not None and evaluate_every < 1:
+            raise ValueError(f"evaluate_every must be at least 1, got {evaluate_every}")
+        for _ in range(number):
+            trained = self.finish_training()
+            self._settle()
+            if evaluate_every is not None and self.round % evaluate_every == 0:
+                self._pending = PendingEvaluation(self)
+            try:
+                yield replace(trained, under_way=self._pending)
+            except GeneratorExit:  # the loop was left
+                self._settle()
+                raise
+        self._settle()
+
+    def _settle(self) -> None:
+        """Wait for an evaluation that nobody has waited for: its model's place is needed."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
 
     # --- training ---
 
@@ -162,16 +277,16 @@ class Engine:
             if self._buffers.corrections is not None:
                 correction = self.server.correction(str(client))
                 self._buffers.corrections[place] = torch.from_numpy(correction)
-            job = Train(round, client, self.round % 2, place, self.server.client_lr)
+            job = TrainJob(round, client, self.round % 2, place, self.server.client_lr)
             self._workers.submit(job)
         self._training = cohort
 
-    def finish_training(self) -> Trained:
+    def finish_training(self) -> RoundReport:
         """Wait for the round's replies and step."""
         self.begin_training()
         assert self._buffers is not None
         replies, cohort, parts = self._buffers.replies, self._training, self.federation.train_parts
-        done = sorted(self._take(Train, len(cohort)), key=lambda d: d.job.place)  # type: ignore[union-attr]
+        done = sorted(self._take(TrainJob, len(cohort)), key=lambda d: d.job.place)  # type: ignore[union-attr]
         self._training = []
         round = self.round + 1
         began = time.perf_counter()
@@ -196,7 +311,7 @@ class Engine:
             if str(client) not in rejected
         ]
         sizes = [len(parts[client]) for client, _ in good]
-        return Trained(
+        return RoundReport(
             round,
             float(np.average([loss for _, loss in good], weights=sizes)) if good else None,
             sorted(cohort),
@@ -238,14 +353,14 @@ class Engine:
         indices, lengths = self._test_indices()
         chunks = [indices[i : i + CHUNK] for i in range(0, len(indices), CHUNK)]
         for number, chunk in enumerate(chunks):
-            self._workers.submit(Evaluate(self.round, self.round % 2, number, chunk))
+            self._workers.submit(EvaluateJob(self.round, self.round % 2, number, chunk))
         self._evaluating = (self.round, lengths, len(chunks))
 
     def finish_evaluation(self) -> Evaluation:
         """Wait for the evaluation under way."""
         assert self._evaluating is not None
         round, lengths, chunks = self._evaluating
-        done = sorted(self._take(Evaluate, chunks), key=lambda d: d.job.chunk)  # type: ignore[union-attr]
+        done = sorted(self._take(EvaluateJob, chunks), key=lambda d: d.job.chunk)  # type: ignore[union-attr]
         self._evaluating = None
         losses = np.concatenate([d.result[0] for d in done]).astype(np.float64)
         hits = np.concatenate([d.result[1] for d in done]).astype(np.float64)
@@ -281,7 +396,7 @@ class Engine:
             indices, owners = indices[few], owners[few]
         return indices, np.bincount(owners, minlength=len(chosen)).tolist()
 
-    def _take(self, kind: type, number: int) -> list[Done]:
+    def _take(self, kind: type, number: int) -> list[JobResult]:
         """The results of one kind of jobs; the others' are kept until they are asked for."""
         waiting = self._waiting
         while len(waiting[kind]) < number:

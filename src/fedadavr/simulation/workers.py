@@ -20,7 +20,7 @@ from fedadavr.processes import Processes
 from fedadavr.sampling import DRAWS, ORDER
 
 
-class Train(NamedTuple):
+class TrainJob(NamedTuple):
     """Train a client from the model in a slot; its weights go to a place among the replies."""
 
     round: int
@@ -30,7 +30,7 @@ class Train(NamedTuple):
     lr: float
 
 
-class Evaluate(NamedTuple):
+class EvaluateJob(NamedTuple):
     """Evaluate the model in a slot on some test examples."""
 
     round: int
@@ -39,10 +39,10 @@ class Evaluate(NamedTuple):
     indices: Any
 
 
-class Done(NamedTuple):
-    """A job's result: for `Train` loss and steps, for `Evaluate` losses and hits."""
+class JobResult(NamedTuple):
+    """A job's result: for `TrainJob` loss and steps, for `EvaluateJob` losses and hits."""
 
-    job: Train | Evaluate
+    job: TrainJob | EvaluateJob
     result: tuple[Any, Any]
     seconds: float
 
@@ -76,11 +76,11 @@ class Worker:
     def __post_init__(self) -> None:
         self.model = FlatModel(self.module, self.device, self.fast)
 
-    def do(self, job: Train | Evaluate, buffers: SharedBuffers) -> Done:
+    def do(self, job: TrainJob | EvaluateJob, buffers: SharedBuffers) -> JobResult:
         """Do one job."""
         began = time.perf_counter()
         result: tuple[Any, Any]
-        if isinstance(job, Train):
+        if isinstance(job, TrainJob):
             part = torch.from_numpy(self.federation.train_parts[job.client])
             rng = np.random.default_rng([self.seed, job.round, ORDER, job.client])
             local_sgd = self.local_sgd
@@ -102,7 +102,7 @@ class Worker:
             )
             result = losses.numpy(), hits.numpy()
             job = job._replace(indices=None)
-        return Done(job, result, time.perf_counter() - began)
+        return JobResult(job, result, time.perf_counter() - began)
 
 
 class InProcessWorker:
@@ -111,19 +111,19 @@ class InProcessWorker:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._buffers: SharedBuffers | None = None
-        self._jobs: deque[Train | Evaluate] = deque()
+        self._jobs: deque[TrainJob | EvaluateJob] = deque()
         self._threads = torch.get_num_threads()
         torch.set_num_threads(1)
 
     def use(self, buffers: SharedBuffers) -> None:
-        """Work at this buffers from now on."""
+        """Work on these buffers from now on."""
         self._buffers = buffers
 
-    def submit(self, job: Train | Evaluate) -> None:
+    def submit(self, job: TrainJob | EvaluateJob) -> None:
         """Put a job at the end of the queue."""
         self._jobs.append(job)
 
-    def take(self) -> Done:
+    def take(self) -> JobResult:
         """The next result."""
         assert self._buffers is not None
         return self._worker.do(self._jobs.popleft(), self._buffers)
@@ -140,7 +140,7 @@ class ProcessWorkers:
 
     def __init__(self, worker: Worker, number: int, prepare: Callable[[], None] | None) -> None:
         self._processes = Processes(number, _work, prepare)
-        self._jobs: deque[Train | Evaluate] = deque()
+        self._jobs: deque[TrainJob | EvaluateJob] = deque()
         self._given = [0] * number
         for k in range(number):
             # Not as arguments: a class of the user's own can be unpickled only after `prepare`.
@@ -148,17 +148,17 @@ class ProcessWorkers:
             self._processes.send(k, parts)
 
     def use(self, buffers: SharedBuffers) -> None:
-        """Work at this buffers from now on."""
+        """Work on these buffers from now on."""
         buffers.share()
         for k in range(len(self._given)):
             self._processes.send(k, buffers)
 
-    def submit(self, job: Train | Evaluate) -> None:
+    def submit(self, job: TrainJob | EvaluateJob) -> None:
         """Put a job at the end of the queue, which is kept here: a pipe's end is soon reached."""
         self._jobs.append(job)
         self._feed()
 
-    def take(self) -> Done:
+    def take(self) -> JobResult:
         """The next result, of whichever job is finished first."""
         k, done = self._processes.receive()
         if isinstance(done, str):

@@ -15,6 +15,7 @@ from fedadavr.stores.persistent import OldFormat, PersistentStore
 from fedadavr.stores.ram import RamStore
 from fedadavr.stores.seal import read_key
 from fedadavr.stores.store import STORES, Opener
+from fedadavr.supported import check_platform
 
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://|rediss?:/?", re.IGNORECASE)
 
@@ -28,6 +29,8 @@ def open_store(
 ) -> PersistentStore | RamStore:
     """The store at an address, a new one unless it must exist; `key_file` encrypts it."""
     key = None if key_file is None else read_key(Path(key_file))
+    if address != "ram":
+        check_platform()
     opened: Any = _opener(address)(address, key=key, read_only=read_only, must_exist=must_exist)
     return opened
 

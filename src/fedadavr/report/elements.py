@@ -12,7 +12,7 @@ from fedadavr.experiments.records import RunRecord
 MISSING = "–"
 BAND = (
     "Lines are means over seeds; bands reach from the lowest seed to the highest; a run that "
-    "diverged is left out."
+    "diverged is omitted."
 )
 
 
@@ -96,7 +96,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """A line of a table: its labels on the left, and its cells."""
 
     labels: tuple[str, ...]
@@ -114,7 +114,7 @@ class Table:
     title: str
     header: tuple[str, ...]
     """Over the labels and over the cells."""
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
     note: str = ""
     command: str = ""
     """What to type for it; several lines are folded."""
@@ -193,7 +193,7 @@ Section = Table | Curves | Text
 
 
 @dataclass(frozen=True)
-class Page:
+class Report:
     """A report."""
 
     title: str
@@ -208,7 +208,9 @@ class Page:
         return tuple(dict.fromkeys(label for c in curves for label in c.labels))
 
 
-def mark_best(rows: Sequence[Row], *, lowest: bool = False, shared: int = 0) -> tuple[Row, ...]:
+def mark_best(
+    rows: Sequence[ReportRow], *, lowest: bool = False, shared: int = 0
+) -> tuple[ReportRow, ...]:
     """The rows with the best of each column marked, ties included.
 
     Cells with a text of their own do not compete. With `shared`, only rows with the same group and
@@ -227,7 +229,7 @@ def mark_best(rows: Sequence[Row], *, lowest: bool = False, shared: int = 0) -> 
     return tuple(marked)
 
 
-def _figures(row: Row, shared: int) -> list[tuple[tuple[object, ...], float]]:
+def _figures(row: ReportRow, shared: int) -> list[tuple[tuple[object, ...], float]]:
     """What competes in a row: where it competes, and the figure as it is shown."""
     where = (row.group, row.labels[:shared]) if shared else ()
     return [

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_format
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from fedadavr.experiments.command_line import Arguments, parse
-from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.grid import grid
-from fedadavr.experiments.records import RECORDS, RunRecord
-from fedadavr.experiments.sweep import BACKENDS, Progress, check_store, results_table, sweep
-from fedadavr.naming import unknown
-from fedadavr.plugins import load_file
+
+if TYPE_CHECKING:
+    from fedadavr.experiments.records import RunRecord
 
 
 @dataclass(frozen=True)
@@ -53,6 +47,16 @@ class SweepArguments(Arguments):
 def main(argv: list[str], prog: str) -> None:
     """Sweep from the command line."""
     options = parse(SweepArguments, argv, prog)
+
+    from rich.console import Console
+
+    from fedadavr.cli.sweep_progress import LiveProgress, finish
+    from fedadavr.experiments.experiment import Experiment
+    from fedadavr.experiments.grid import grid
+    from fedadavr.experiments.sweep import BACKENDS, check_store, sweep
+    from fedadavr.naming import unknown
+    from fedadavr.plugins import load_file
+
     if options.on not in BACKENDS:
         raise ValueError(unknown("--on", options.on, BACKENDS))
     if options.search not in (None, "optuna"):
@@ -77,30 +81,16 @@ def main(argv: list[str], prog: str) -> None:
 
         if options.algorithms:
             raise ValueError("a search is over one --algorithm, not several --algorithms")
-        progress = search(
-            options.experiment, options.grid, options.trials, options.run_options, out, console,
-            options.on, records.append,
-        )  # fmt: skip
+        with LiveProgress(console) as live:
+            progress = search(
+                options.experiment, options.grid, options.trials, options.run_options, out,
+                live.update, options.on, records.append,
+            )  # fmt: skip
     else:
         experiments = grid(options.experiment, options.grid, options.algorithms)
-        progress = sweep(
-            experiments, options.run_options, out, console, on=options.on, on_record=records.append
-        )
+        with LiveProgress(console) as live:
+            progress = sweep(
+                experiments, options.run_options, out, live.update, on=options.on,
+                on_record=records.append,
+            )  # fmt: skip
     finish(progress, records, out, options.json)
-
-
-def finish(progress: Progress, records: list[RunRecord], out: Path, json: bool) -> None:
-    """Show what came of it; a run that failed makes the program fail, after the others."""
-    records = list({record.id: record for record in records}.values())
-    if json:
-        print(json_format.dumps({
-            "runs": len(records), "new": len(progress.finished), "kept": progress.kept,
-            "failed": len(progress.failures), "out": str(out),
-        }))  # fmt: skip
-    elif records:
-        Console().print(results_table(records))
-        print(f"{len(progress.finished)} new runs, {progress.kept} were there: {out / RECORDS}")
-    for failure in progress.failures:
-        print(f"fedadavr: {failure}", file=sys.stderr)
-    if progress.failures:
-        raise SystemExit(1)

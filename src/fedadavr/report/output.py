@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fedadavr.naming import find, unknown
 from fedadavr.report import csv_file, html, markdown, png
-from fedadavr.report.blocks import Curves, Page
 from fedadavr.report.curve import METRICS, Metric
+from fedadavr.report.elements import Curves, Report
 
 FORMATS = {"html": "report.html", "md": "report.md", "csv": "report.csv", "png": "report.png"}
 """The formats, and where each is written if nothing else is said."""
@@ -27,7 +27,7 @@ def place(out: Path | None, format: str | None) -> tuple[Path, str]:
     return out, format
 
 
-def write(page: Page, out: Path, format: str, metric: str = "accuracy") -> None:
+def write(page: Report, out: Path, format: str, metric: str = "accuracy") -> None:
     """Write the report; `metric` is what a picture shows. Markdown has its pictures beside it."""
     if format == "md":
         files = pictures(page, out.stem)
@@ -41,13 +41,13 @@ def write(page: Page, out: Path, format: str, metric: str = "accuracy") -> None:
     out.write_bytes(data)
 
 
-def pictures(page: Page, stem: str) -> dict[str, list[tuple[str, bytes]]]:
+def pictures(page: Report, stem: str) -> dict[str, list[tuple[str, bytes]]]:
     """File names and pictures for each grid of curves, by its title: accuracy, then loss."""
     grids = [section for section in page.sections if isinstance(section, Curves)]
     found = {}
     for grid in grids:
         name = re.sub(r"[^a-z0-9]+", "-", f"{stem}-{grid.title}".lower()).strip("-")
-        alone = Page("", (grid,))
+        alone = Report("", (grid,))
         found[grid.title] = [
             (f"{name}.png" if metric == METRICS[0] else f"{name}-{metric}.png",
              png.render(alone, metric)) for metric in METRICS
@@ -55,7 +55,7 @@ def pictures(page: Page, stem: str) -> dict[str, list[tuple[str, bytes]]]:
     return found
 
 
-def encode(page: Page, format: str, metric: str = "accuracy") -> bytes:
+def encode(page: Report, format: str, metric: str = "accuracy") -> bytes:
     """The report as bytes."""
     find("format", format, FORMATS)
     if format == "png":

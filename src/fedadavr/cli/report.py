@@ -8,14 +8,8 @@ from typing import Annotated
 
 import tyro
 
-from fedadavr.experiments.records import read
-from fedadavr.naming import find
-from fedadavr.paper.results import of_paper
-from fedadavr.report.curve import METRICS
-from fedadavr.report.standard import standard_page
-from fedadavr.report.writing import place, write
-
 TITLE = "Runs"
+METRIC = "accuracy"
 
 
 def main(
@@ -25,7 +19,7 @@ def main(
     format: str | None = None,
     targets: tuple[float, ...] = (),
     title: str = TITLE,
-    metric: str = "accuracy",
+    metric: str = METRIC,
 ) -> None:
     """Write a report of runs: settings, curves, accuracy, rounds to targets, time, memory.
 
@@ -37,6 +31,13 @@ def main(
         title: The report's heading.
         metric: What a png shows, accuracy or loss; the page has a switch.
     """
+    from fedadavr.experiments.records import read
+    from fedadavr.naming import find
+    from fedadavr.paper.results import of_paper
+    from fedadavr.report.curve import METRICS
+    from fedadavr.report.output import place, write
+    from fedadavr.report.standard import standard_page
+
     if not runs:
         raise ValueError("name the runs to report: folders, or files of records")
     for target in targets:
@@ -59,4 +60,4 @@ def _typed(
     words += ["--format", format] if format else []
     words += ["--targets", *(f"{target:g}" for target in targets)] if targets else []
     words += ["--title", title] if title != TITLE else []
-    return shlex.join([*words, *(["--metric", metric] if metric != METRICS[0] else [])])
+    return shlex.join([*words, *(["--metric", metric] if metric != METRIC else [])])

@@ -15,14 +15,15 @@ from fedadavr.flower.ids import bad_id
 FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 
 
-class Allowed:
+class AllowList:
     """Nodes that are let in, and the client that each of them is.
 
     Parameters
     ----------
-    clients : a mapping, or a TOML file with one, from a node to its client's id. A node is the
+    clients : str, Path or Mapping[str, str]
+        A mapping, or a TOML file with one, from a node to its client's id. A node is the
         fingerprint of its public key, as `ssh-keygen -lf node.pub` prints it (SHA256:...), or its
-        id, as `flwr supernode list` does
+        id, as `flwr supernode list` does.
     """
 
     def __init__(self, clients: str | Path | Mapping[str, str]) -> None:
