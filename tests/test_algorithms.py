@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedadavr import Layout, Update, algorithm, algorithms
+from fedadavr import Layout, Update, algorithm
+from fedadavr.algorithms import algorithms
 from fedadavr.optimizers import OPTIMIZERS
 from tests import reference
 

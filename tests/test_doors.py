@@ -19,7 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedadavr import Layout, Rejected, Update, algorithm, algorithms
+from fedadavr import Layout, Rejected, Update, algorithm
+from fedadavr.algorithms import algorithms
 from fedadavr.experiments.experiment import Experiment, read_toml
 from fedadavr.memory.verify import check
 from fedadavr.stores import Record, StoreError, open_store

@@ -28,7 +28,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from torch import nn
 
 import fedadavr.flower as flower
-from fedadavr import Layout, Update, algorithm, algorithms
+from fedadavr import Layout, Update, algorithm
+from fedadavr.algorithms import algorithms
 from fedadavr.algorithms.registry import algorithm_class
 from fedadavr.clients import FlatModel, LocalSGD, layout_of
 from fedadavr.data import Arrays, federate, load

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedadavr import Layout, Rejected, Update, algorithm, algorithms, kernels
+from fedadavr import Layout, Rejected, Update, algorithm, kernels
+from fedadavr.algorithms import algorithms
 from fedadavr.algorithms.influence import BINS, LEAP, Influence, Scale, shared_out
 from fedadavr.codecs import CODECS
 from fedadavr.experiments.experiment import Experiment

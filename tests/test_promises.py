@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedadavr import Layout, Rejected, Update, algorithm, algorithms, kernels
+from fedadavr import Layout, Rejected, Update, algorithm, kernels
+from fedadavr.algorithms import algorithms
 from fedadavr.codecs import CODECS
 from fedadavr.memory import ClientMemory
 

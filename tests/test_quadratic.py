@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedadavr import algorithms
-from fedadavr.algorithms import settings_of
+from fedadavr.algorithms import algorithms, settings_of
 from fedadavr.experiments.quadratic import ADAPTIVE, Quadratic
 
 PROBLEM = Quadratic()

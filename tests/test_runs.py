@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedadavr import algorithms
+from fedadavr.algorithms import algorithms
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
 from fedadavr.experiments.run import RunOptions, run

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import redis
 
-from fedadavr import Layout, Rejected, Update, algorithm, algorithms
+from fedadavr import Layout, Rejected, Update, algorithm
+from fedadavr.algorithms import algorithms
 from fedadavr.codecs import CODECS
 from fedadavr.memory.verify import check
 from fedadavr.stores import Record, StoreError, open_store

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.data.examples import Examples
 from fedadavr.data.partitions import PARTITIONS, deal
 from fedadavr.data.sources import CLIENTS, Dataset
 from fedadavr.naming import find
+
+if TYPE_CHECKING:
+    from fedadavr.data.examples import Examples
 
 Parts = list[npt.NDArray[np.int64]]
 

@@ -9,15 +9,16 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from fedadavr.data import shakespeare
-from fedadavr.data.examples import Examples, Windows, images
 from fedadavr.data.files import read_cifar, read_idx, unzip
 from fedadavr.naming import find
+
+if TYPE_CHECKING:
+    from fedadavr.data.examples import Examples
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,10 @@ def _missing(name: str, why: str = "") -> ValueError:
 
 
 def _images(name: str, train: Any, test: Any) -> Dataset:
+    import torch
+
+    from fedadavr.data.examples import images
+
     mean, std = _NORMAL[name]
     parts = [
         images(torch.tensor(x), torch.tensor(y, dtype=torch.int64), mean, std)
@@ -217,6 +222,10 @@ def _cifar10() -> Dataset:
 @dataset("shakespeare")
 def _shakespeare() -> Dataset:
     """One client per speaking role: 904 train, 225 others are held out to test on."""
+    import torch
+
+    from fedadavr.data.examples import Windows
+
     place = locate("shakespeare")
     if place is None:
         raise _missing("shakespeare")
