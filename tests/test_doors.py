@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedadavr import Layout, Rejected, Update, algorithm
-from fedadavr.algorithms import algorithms
+from fedadavr.algorithms import algorithm_names
 from fedadavr.experiments.experiment import Experiment, read_toml
 from fedadavr.memory.verify import check
 from fedadavr.stores import Record, StoreError, open_store
@@ -72,7 +72,7 @@ def finite(server: Any, w: Any) -> bool:
 
 @door
 @given(
-    st.sampled_from(algorithms()),
+    st.sampled_from(algorithm_names()),
     st.lists(st.lists(st.tuples(odd_ids, odd_weights, odd_numbers, odd_numbers, odd_numbers),
                       max_size=4), min_size=1, max_size=4),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedadavr.algorithms import algorithms
+from fedadavr.algorithms import algorithm_names
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
 from fedadavr.experiments.run import RunOptions, run
@@ -279,7 +279,7 @@ RATES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", [n for n in algorithms() if not n.startswith("half")])
+@pytest.mark.parametrize("name", [n for n in algorithm_names() if not n.startswith("half")])
 def test_each_algorithm_learns_mnist(name: str, tmp_path: Path) -> None:
     """Fifteen rounds of mnist-5k, at a rate that suits it: far better than chance (10 %)."""
     experiment = Experiment(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.algorithms import Algorithm, Update, algorithm, algorithms, settings_of
+from fedadavr.algorithms import Algorithm, Update, algorithm, algorithm_names, settings_of
 from fedadavr.vector import Layout, Vector
 
 
@@ -88,7 +88,7 @@ def main(rounds: int = 600, seed: int = 0, json: bool = False) -> None:
 
     problem = Quadratic(seed=seed)
     cases: list[tuple[str, dict[str, Any]]] = []
-    for name in algorithms():
+    for name in algorithm_names():
         known = settings_of(name)
         memory = {"population": problem.clients} if "population" in known else {}
         choices = ADAPTIVE if "optimizer" in known else (None,)

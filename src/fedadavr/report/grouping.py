@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from fedadavr.algorithms import algorithms
+from fedadavr.algorithms import algorithm_names
 from fedadavr.data import PARTITIONS
 from fedadavr.experiments.experiment import OWN_SETTINGS, Experiment
 from fedadavr.experiments.records import RunRecord
@@ -100,7 +100,7 @@ def _spoken(name: str, value: Any) -> str:
 
 def _rank(algorithm: str, own: dict[str, Any]) -> tuple[Any, ...]:
     """Algorithms as they are listed, those that are not at the end; then by their settings."""
-    listed = algorithms()
+    listed = algorithm_names()
     place = listed.index(algorithm) if algorithm in listed else len(listed)
     return place, algorithm, *map(_sortable, own.values())
 

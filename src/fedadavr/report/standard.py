@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fedadavr.algorithms import algorithms, settings_of
+from fedadavr.algorithms import algorithm_names, settings_of
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.records import RunRecord, command
 from fedadavr.report.blocks import (
@@ -186,7 +186,7 @@ def _work(group: Group, column: str) -> str:
 
 def _costs(contestant: Contestant, runs: Sequence[RunRecord]) -> tuple[Cell, ...]:
     name = contestant.algorithm
-    remembers = name not in algorithms() or "codec" in settings_of(name)
+    remembers = name not in algorithm_names() or "codec" in settings_of(name)
 
     def a_round(seconds: str) -> Iterable[float | None]:
         return (getattr(r, seconds) / r.rounds[-1] if r.rounds else None for r in runs)
