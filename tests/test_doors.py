@@ -21,7 +21,10 @@ from hypothesis import strategies as st
 
 from fedadavr import Layout, Rejected, Update, algorithm
 from fedadavr.algorithms import algorithm_names
-from fedadavr.experiments.experiment import Experiment, read_toml
+from fedadavr.cli.arguments import read_config
+from fedadavr.cli.run import RunArguments
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.folder import RunFolder
 from fedadavr.memory.verify import check
 from fedadavr.stores import Record, StoreError, open_store
 from fedadavr.stores.addresses import public
@@ -183,11 +186,13 @@ def test_configs(raw: bytes, text: str) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "c.toml"
+        path = Path(folder) / "config.toml"
         for content in (raw, text.encode(errors="ignore"), b'clients = "' + raw[:9] + b'"'):
             path.write_bytes(content)
             with contextlib.suppress(ValueError):
-                Experiment(**read_toml(path)).resolved()
+                RunFolder(path.parent).experiment().resolved()
+            with contextlib.suppress(ValueError):
+                RunArguments(**read_config(path, RunArguments)).experiment.resolved()
 
 
 @door

@@ -658,7 +658,7 @@ def small(mine: str, **changes: Any) -> Experiment:
         "dataset": "blobs", "model": "mlp", "partition": "iid", "clients": 10, "rounds": 6,
         "clients_per_round": 3, "load": mine, "client_lr": 0.05, "seed": 7,
     }  # fmt: skip
-    return Experiment(**(given_ | changes))
+    return Experiment.of(**(given_ | changes))
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, spoilt: Any) -> None:

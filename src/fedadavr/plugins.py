@@ -73,9 +73,7 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """All names, those of installed packages last; nothing is imported."""
-        return list(
-            dict.fromkeys([*self._declared(), *self._entries, *_entry_points(self.group)])
-        )
+        return list(dict.fromkeys([*self._declared(), *self._entries, *_entry_points(self.group)]))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -93,9 +91,7 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return (
-            name in self._entries
-            or name in self._declared()
-            or name in _entry_points(self.group)
+            name in self._entries or name in self._declared() or name in _entry_points(self.group)
         )
 
     def find(self, name: str) -> T:

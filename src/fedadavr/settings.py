@@ -1,8 +1,8 @@
 """Settings: what a class can be told, from its own dataclass fields, typed and checked here.
 
-A setting has the field's name, type and default, and the string under it in the source as help. What
-is typed on the command line, stands in a TOML or JSON file, or is given as a keyword becomes a value
-of that type, or one sentence that says what is wrong with it.
+A setting has the field's name, type and default, and the string under it in the source as help.
+What is typed on the command line, stands in a TOML or JSON file, or is given as a keyword becomes a
+value of that type, or one sentence that says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -121,9 +121,13 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-@functools.cache
 def settings_of(cls: type) -> dict[str, Setting]:
     """The settings of a dataclass: its fields that can be given, in their order."""
+    return dict(_settings_of(cls))
+
+
+@functools.cache
+def _settings_of(cls: Any) -> dict[str, Setting]:
     try:
         hints = typing.get_type_hints(cls)
     except NameError as error:

@@ -74,7 +74,9 @@ def check_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     reading.check_names(given, known, f"setting of {name}")
     for key, setting in own.items():
         if setting.default is reading.REQUIRED and key not in given:
-            raise ValueError(f"{name} needs a value of {key}: {setting.help or 'it has no default'}")
+            raise ValueError(
+                f"{name} needs a value of {key}: {setting.help or 'it has no default'}"
+            )
     return {
         key: own[key].read(value, name) if key in own else value for key, value in given.items()
     }

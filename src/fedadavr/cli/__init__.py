@@ -14,16 +14,14 @@ from fedadavr.naming import unknown
 from fedadavr.signals import TermAsInterrupt, Terminated
 
 COMMANDS = {
-    "run": ("fedadavr.experiments.run_command:main", "train one model"),
-    "compare": (
-        "fedadavr.experiments.compare:main",
-        "several algorithms and seeds, with error bars",
-    ),
+    "run": ("fedadavr.cli.run:main", "train one model"),
+    "compare": ("fedadavr.cli.compare:main", "several algorithms and seeds, with error bars"),
     "report": ("fedadavr.paper.runs_report:main", "what came of runs, as one HTML page"),
     "sweep": (
         "fedadavr.experiments.sweep_command:main",
         "many settings, in parallel, each run once",
     ),
+    "algorithms": ("fedadavr.cli.algorithms:main", "what there is to run, and its settings"),
     "paper list": ("fedadavr.paper.commands:list_presets", "the paper's tables and figures"),
     "paper run": ("fedadavr.paper.commands:run_preset", "run one of them, with error bars"),
     "paper report": ("fedadavr.paper.report:main", "ours beside the paper's, as one page"),

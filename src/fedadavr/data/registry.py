@@ -21,9 +21,7 @@ Partition = Callable[[Labels, int, int, np.random.Generator], Shares]
 Loader = Callable[[], "Dataset"]
 F = TypeVar("F", bound=Callable[..., Any])
 
-DATASETS: Registry[Loader] = Registry(
-    "data set", "fedadavr.datasets", "fedadavr.data", "dataset"
-)
+DATASETS: Registry[Loader] = Registry("data set", "fedadavr.datasets", "fedadavr.data", "dataset")
 PARTITIONS: Registry[Partition] = Registry(
     "partition", "fedadavr.partitions", "fedadavr.data", "partition"
 )

@@ -21,10 +21,18 @@ from rich.table import Table
 
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import CHECKPOINT, CONFIG, RunFolder
+from fedadavr.experiments.options import RunOptions
 from fedadavr.experiments.pool import in_processes, on_ray
-from fedadavr.experiments.records import RECORDS, RunRecord, from_rows, given, read_lines, run_id
-from fedadavr.experiments.run import Row, RunOptions, run
-from fedadavr.simulation import Diverged
+from fedadavr.experiments.records import (
+    RECORDS,
+    RunRecord,
+    from_rows,
+    given,
+    read_lines,
+    run_id,
+    varying,
+)
+from fedadavr.experiments.run import Row, run
 from fedadavr.stores.addresses import public
 
 BACKENDS = {"processes": in_processes, "ray": on_ray}
@@ -73,7 +81,8 @@ class Progress:
 def label(experiment: Experiment) -> str:
     """A run in a few words."""
     e = experiment
-    own = [str(x) for x in (e.optimizer, e.server_lr, e.codec, f"client-lr {e.client_lr:g}") if x]
+    told = [e.get(name) for name in ("optimizer", "server_lr", "codec")]
+    own = [str(value) for value in (*told, f"client-lr {e.client_lr:g}") if value]
     return f"{e.dataset} {e.partition} {e.algorithm} {' '.join(own)} seed {e.seed}"
 
 
@@ -112,7 +121,7 @@ def sweep(
             asked = set()
             for experiment in experiments:
                 settings = given(experiment)
-                name = run_id(settings)
+                name = run_id(experiment)
                 if name in done or name in asked:
                     progress.kept += 1
                     if name in done and on_record is not None:
@@ -155,6 +164,8 @@ Task = tuple[Experiment, dict[str, Any], RunOptions, Path | None]
 
 def record_run(task: Task, tell: Callable[[Row], None]) -> RunRecord:
     """One run of a sweep, in its own process; one that diverges has a record, too."""
+    from fedadavr.simulation import Diverged
+
     experiment, settings, run_options, folder = task
     if folder is None:
         with tempfile.TemporaryDirectory() as place:
@@ -259,8 +270,7 @@ def by_seed(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
     """Runs that differ in their seed only, together."""
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
-        rest = {k: v for k, v in record.settings.items() if k != "seed"}
-        groups.setdefault(run_id(rest), []).append(record)
+        groups.setdefault(run_id(replace(record.experiment, seed=0)), []).append(record)
     return groups
 
 
@@ -270,11 +280,7 @@ def results_table(records: list[RunRecord], most: int = 40) -> Table:
     One that diverged counts as 0 % there.
     """
     groups = list(by_seed(records).values())
-    names = dict.fromkeys(name for record in records for name in record.settings)
-    varying = [
-        name for name in names
-        if name != "seed" and len({str(r.settings.get(name)) for r in records}) > 1
-    ]  # fmt: skip
+    names = varying(records)
     lines: list[tuple[float, list[str]]] = []
     for group in groups:
         found = [r.final_accuracy for r in group if r.final_accuracy is not None]
@@ -282,12 +288,12 @@ def results_table(records: list[RunRecord], most: int = 40) -> Table:
         text += f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
         lost = len(group) - len(found)
         text += f" ({lost} diverged)" if lost else ""
-        cells = [_cell(group[0].settings.get(name)) for name in varying]
+        cells = [_cell(group[0].experiment.get(name)) for name in names]
         lines.append((sum(found) / len(group), [*cells, text, str(len(group))]))
     lines.sort(key=lambda line: -line[0])
     title = f"the best {most} of {len(lines)}" if len(lines) > most else None
     table = Table(title=title, title_justify="left")
-    for name in varying:
+    for name in names:
         table.add_column(name.replace("_", "-"))
     table.add_column("accuracy %", justify="right")
     table.add_column("seeds", justify="right")

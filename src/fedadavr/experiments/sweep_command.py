@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedadavr.experiments.command_line import Arguments, parse
+from fedadavr.cli.arguments import Arguments, parse
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.grid import grid
 from fedadavr.experiments.records import RECORDS, RunRecord

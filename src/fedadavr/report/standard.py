@@ -9,7 +9,7 @@ from typing import Any
 
 from fedadavr.algorithms import algorithm_names, settings_of
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import RunRecord, command
+from fedadavr.experiments.records import RunRecord
 from fedadavr.report.blocks import (
     Cell,
     Curves,
@@ -248,7 +248,7 @@ def commands(group: Group) -> str:
                 others = ", ".join(str(run.experiment.seed) for run in runs[1:])
                 more = f"; also --seed {others}" if others else ""
                 lines.append(f"# {contestant.label}, {column}{more}")
-                lines.append(command(runs[0].experiment))
+                lines.append(runs[0].command())
     return "\n".join(lines)
 
 
