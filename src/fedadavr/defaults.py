@@ -1,12 +1,13 @@
 """The defaults of former versions, with which what they wrote is read.
 
-Version 0.1 wrote only the settings that were given. Since then every setting is written, and a setting
-that is missing is one that came later: its default means what was done before there was one.
+Version 0.1 wrote only the settings that were given. Since then every setting is written, and a
+setting that is missing is one that came later: its default means what was done before it.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,5 +61,5 @@ def _defaults_of_0_1(name: str) -> dict[str, Any]:
         if there is not None or cls.__module__ == "fedadavr.algorithms.base":
             found = former()["base"] if there is None else there
             return {key: value for key, value in found.items() if key not in own}
-        own |= set(cls.__dict__.get("__annotations__", {}))
+        own |= set(inspect.get_annotations(cls))
     return {}

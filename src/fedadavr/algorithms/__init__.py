@@ -5,8 +5,8 @@ from typing import Any
 from fedadavr.algorithms.base import Algorithm, ClientNeeds
 from fedadavr.algorithms.replies import Rejected, Update
 
-# The order of these imports is the order in which `algorithm_names()` lists them; a file that is not
-# among them is found by its @register.
+# The order of these imports is the order in which `algorithm_names()` lists them; a file that is
+# not among them is found by its @register.
 from fedadavr.algorithms.fedavg import FedAvg, FedProx
 from fedadavr.algorithms.scaffold import Scaffold
 from fedadavr.algorithms.fednova import FedNova

@@ -154,7 +154,7 @@ def _settings_of(algorithms: Sequence[str], kind: type[Arguments]) -> dict[str, 
                     "give it another name"
                 )
             before = found.get(key, setting)
-            found[key] = replace(before, type=Union[before.type, setting.type])
+            found[key] = replace(before, type=before.type | setting.type)
     return found
 
 

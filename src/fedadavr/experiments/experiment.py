@@ -189,8 +189,8 @@ class Experiment:
         for name in user_settings(self.algorithm):
             if name in fields_of_experiment():
                 raise ValueError(
-                    f"the algorithm {self.algorithm} has a setting {name!r}, which every experiment "
-                    "has: give it another name"
+                    f"the algorithm {self.algorithm} has a setting {name!r}, which is a field of "
+                    "every experiment: give it another name"
                 )
         return _in_use(algorithm_class(self.algorithm), replace(
             Experiment(), algorithm=self.algorithm, settings=self.settings,

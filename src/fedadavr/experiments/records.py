@@ -6,6 +6,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -142,10 +143,8 @@ def command(experiment: Experiment, spelled: Collection[str] = ()) -> str:
 def _usual(experiment: Experiment) -> Experiment:
     """What would be run if only the data set were typed, and what the settings depend on."""
     usual = Experiment(dataset=experiment.dataset)
-    try:
+    with suppress(ValueError):  # of a data set of one's own the file may not be here
         usual = usual.resolved()
-    except ValueError:  # a data set of one's own, whose file is not here
-        pass
     if experiment.algorithm not in ALGORITHMS:
         return replace(usual, settings={})
     known, chosen = user_settings(experiment.algorithm), {}

@@ -73,7 +73,7 @@ def search(
 
 
 def _values(text: str, algorithms: list[str]) -> tuple[str, Any]:
-    """A field or setting, and where its values come from: a list for seeds, else what Optuna draws from."""
+    """A field or setting, and its values: a list for seeds, else what Optuna draws from."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     key, _, values = text.partition("=")
