@@ -107,6 +107,9 @@ def run_id(run: Experiment | Mapping[str, Any]) -> str:
     in version 0.1, which hashed all settings that there were, also those of other algorithms.
     """
     experiment = run if isinstance(run, Experiment) else Experiment.read(run)
+    known = user_settings(experiment.algorithm) if experiment.algorithm in ALGORITHMS else {}
+    if not known.keys() <= experiment.settings.keys():
+        experiment = experiment.resolved()
     told = {name: value for name, value in given(experiment).items() if value is not None}
     told.pop("fast", None)
     canonical = json.dumps(dict.fromkeys(former()["settings"]) | told, sort_keys=True)
