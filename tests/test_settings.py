@@ -130,6 +130,8 @@ def test_an_algorithm_from_outside_has_its_settings_everywhere(
     assert "--trust cannot change" in capsys.readouterr().err
     main(["run", *resume, "--trust", "0.3", "--rounds", "5", "--json"])
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["rounds"] == 5
+    fresh = program("run", *resume, "--trust", "0.3", "--rounds", "6", "--json")
+    assert json.loads(fresh.stdout.splitlines()[0])["rounds"] == 6, fresh.stderr
 
     specs = ["fedavg", "trusting:trust=0.3,first=all", "trusting:bold=true"]
     compared = tmp_path / "compared"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import tyro
 
-from fedadavr.algorithms.registry import algorithm_class, algorithm_names, user_settings
+from fedadavr.algorithms.registry import ALGORITHMS, algorithm_class, algorithm_names, user_settings
 from fedadavr.experiments.experiment import Experiment, by_field
 from fedadavr.experiments.options import RunOptions
 from fedadavr.naming import unknown
@@ -65,7 +65,7 @@ def parse(
     prog : str
         The command.
     named : iterable of str
-        The algorithms, where they are known from elsewhere.
+        The algorithms, where they are known from elsewhere; those that there are count.
     **defaults
         Arguments whose defaults differ from the class's.
     """
@@ -73,7 +73,8 @@ def parse(
     load = _typed("load", argv, told)
     if load and load[0]:
         load_file(load[0])
-    algorithms = list(dict.fromkeys(named or _algorithms(kind, argv, told)))
+    there = [name for name in named if name in ALGORITHMS]
+    algorithms = list(dict.fromkeys(there or _algorithms(kind, argv, told)))
     known = _settings_of(algorithms, kind)
     given = dict(defaults) | _from_file(kind, told, known, path)
     _check_flags(argv, kind, known, algorithms)

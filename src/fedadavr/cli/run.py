@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fedadavr.algorithms.registry import ALGORITHMS, user_settings
+from fedadavr.algorithms.registry import user_settings
 from fedadavr.cli.arguments import Arguments, parse, words_of
 from fedadavr.experiments.experiment import Experiment, fields_of_experiment
 from fedadavr.experiments.folder import RunFolder
@@ -30,8 +30,7 @@ class RunArguments(Arguments):
 def main(argv: list[str], prog: str) -> None:
     """Run an experiment from the command line."""
     saved = _saved(argv)
-    named = [saved.algorithm] if saved is not None and saved.algorithm in ALGORITHMS else []
-    options = parse(RunArguments, argv, prog, named)
+    options = parse(RunArguments, argv, prog, [] if saved is None else [saved.algorithm])
     experiment, out = options.experiment, options.out
     if options.resume is not None:
         if out is not None:
