@@ -14,9 +14,10 @@ import pytest
 
 import fedadavr
 from fedadavr import Layout, Update, algorithm
+from fedadavr.algorithms.registry import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent
-CORE = ["vector", "optimizers", "memory", "algorithms", "naming"]
+CORE = ["vector", "optimizers", "memory", "algorithms", "naming", "settings", "plugins"]
 
 
 def test_the_example_of_contributing_is_an_algorithm(
@@ -26,18 +27,19 @@ def test_the_example_of_contributing_is_an_algorithm(
     text = (ROOT / "CONTRIBUTING.md").read_text()
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert code
-    (tmp_path / "half_varp.py").write_text(code.group(1))
+    (tmp_path / "contributed.py").write_text(code.group(1))
     monkeypatch.syspath_prepend(tmp_path)
-    importlib.import_module("half_varp")
-    layout = Layout({"x": (5,)})
-    mine = algorithm("half-varp", layout, trust=1.0, population=4)
-    theirs = algorithm("fedvarp", layout, population=4)
-    w = layout.zeros()
-    for t in range(3):
-        updates = [Update(str(c), w - np.float32(c + t), 1) for c in range(t, t + 2)]
-        expected = theirs.step(w, updates)
-        w = mine.step(w, updates)
-        np.testing.assert_array_equal(w, expected)
+    with ALGORITHMS.unchanged():
+        importlib.import_module("contributed")
+        layout = Layout({"x": (5,)})
+        mine = algorithm("mine", layout, trust=1.0, population=4)
+        theirs = algorithm("fedvarp", layout, population=4)
+        w = layout.zeros()
+        for t in range(3):
+            updates = [Update(str(c), w - np.float32(c + t), 1) for c in range(t, t + 2)]
+            expected = theirs.step(w, updates)
+            w = mine.step(w, updates)
+            np.testing.assert_array_equal(w, expected)
 
 
 def blocks(document: str) -> list[str]:

@@ -20,8 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedadavr import Layout, Rejected, Update, algorithm
-from fedadavr.algorithms import algorithms
-from fedadavr.experiments.experiment import Experiment, read_toml
+from fedadavr.algorithms import algorithm_names
+from fedadavr.cli.arguments import read_config
+from fedadavr.cli.run import RunArguments
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.folder import RunFolder
 from fedadavr.memory.verify import check
 from fedadavr.stores import Record, StoreError, open_store
 from fedadavr.stores.addresses import public
@@ -72,7 +75,7 @@ def finite(server: Any, w: Any) -> bool:
 
 @door
 @given(
-    st.sampled_from(algorithms()),
+    st.sampled_from(algorithm_names()),
     st.lists(st.lists(st.tuples(odd_ids, odd_weights, odd_numbers, odd_numbers, odd_numbers),
                       max_size=4), min_size=1, max_size=4),
 )  # fmt: skip
@@ -183,11 +186,13 @@ def test_configs(raw: bytes, text: str) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "c.toml"
+        path = Path(folder) / "config.toml"
         for content in (raw, text.encode(errors="ignore"), b'clients = "' + raw[:9] + b'"'):
             path.write_bytes(content)
             with contextlib.suppress(ValueError):
-                Experiment(**read_toml(path)).resolved()
+                RunFolder(path.parent).experiment().resolved()
+            with contextlib.suppress(ValueError):
+                RunArguments(**read_config(path, RunArguments)).experiment.resolved()
 
 
 @door

@@ -30,7 +30,7 @@ from torch import nn
 
 import fedadavr.flower as flower
 from fedadavr import Layout, Update, algorithm
-from fedadavr.algorithms import algorithms
+from fedadavr.algorithms import algorithm_names
 from fedadavr.algorithms.registry import algorithm_class
 from fedadavr.clients import FlatModel, LocalSGD, layout_of
 from fedadavr.data import Arrays, federate, load
@@ -416,7 +416,7 @@ def test_every_algorithm_has_a_strategy() -> None:
     classes = [value for value in vars(flower).values()
                if isinstance(value, type) and issubclass(value, flower.Strategy)]  # fmt: skip
     names = {cls.name for cls in classes} - {""}
-    ours = [n for n in algorithms() if algorithm_class(n).__module__.startswith("fedadavr.")]
+    ours = [n for n in algorithm_names() if algorithm_class(n).__module__.startswith("fedadavr.")]
     assert names == set(ours)  # others come from files that tests have loaded
     for cls in classes:
         if cls.name:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedadavr import Layout, Rejected, Update, algorithm, kernels
-from fedadavr.algorithms import algorithms
+from fedadavr.algorithms import algorithm_names
 from fedadavr.algorithms.influence import BINS, LEAP, Influence, Scale, shared_out
 from fedadavr.codecs import CODECS
 from fedadavr.experiments.experiment import Experiment
@@ -26,7 +26,7 @@ from tests.test_promises import flat, snapshot
 
 LAYOUT = Layout({"a": (20, 30), "b": (31,)})
 OPTIMIZERS = ["sgd", "adagrad", "adam", "adabelief", "yogi", "lamb"]
-ALGORITHMS = [name for name in algorithms() if not name.startswith("plus-")]
+ALGORITHMS = [name for name in algorithm_names() if not name.startswith("plus-")]
 CASES: list[tuple[str, dict[str, Any]]] = [
     (name, {}) for name in ALGORITHMS if name != "fedadavr"
 ] + [("fedadavr", {"optimizer": optimizer}) for optimizer in OPTIMIZERS]
@@ -658,7 +658,7 @@ def small(mine: str, **changes: Any) -> Experiment:
         "dataset": "blobs", "model": "mlp", "partition": "iid", "clients": 10, "rounds": 6,
         "clients_per_round": 3, "load": mine, "client_lr": 0.05, "seed": 7,
     }  # fmt: skip
-    return Experiment(**(given_ | changes))
+    return Experiment.of(**(given_ | changes))
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, spoilt: Any) -> None:

@@ -31,7 +31,7 @@ def made_up(preset: Preset, seeds: tuple[int, ...] = SEEDS) -> list[RunRecord]:
         for e in preset.choices()
     ]
     for k, e in enumerate(preset.experiments(records, seeds)):
-        worth = 50.0 + hash_of(e.algorithm, e.optimizer, e.server_lr) + 0.1 * (k % 3)
+        worth = 50.0 + hash_of(e.algorithm, e.get("optimizer"), e.get("server_lr")) + 0.1 * (k % 3)
         records.append(
             RunRecord(
                 given(e), [5, e.rounds or 0], [worth / 2, worth], [2.0, 1.0], worth, 1.0, worth
@@ -64,8 +64,8 @@ def test_an_optimizer_table_has_every_cell_of_the_paper(dataset: str) -> None:
         assert e.evaluate_clients == setup.evaluate_clients
         assert e.model == setup.model
         assert e.client_lr == 0.01
-        assert e.server_lr is not None
-        row = numbers.Configuration(e.algorithm, e.optimizer, e.server_lr)
+        assert e.get("server_lr") is not None
+        row = numbers.Configuration(e.algorithm, e.get("optimizer"), e.get("server_lr"))
         assert of_paper(e) == paper[row][e.partition]
         found.add((row, e.partition))
     assert len(found) == len(experiments)
@@ -79,7 +79,7 @@ def test_the_quantized_rows_store_half_precision() -> None:
 
         codec = getattr(e.server(Layout({"x": (4,)})), "codec", None)
         assert (codec == "fp16") == (e.algorithm == "fedadavr-quant")
-    codecs = [e.codec for e in PRESETS["fmnist-precisions"].experiments([], (42,))]
+    codecs = [e.get("codec") for e in PRESETS["fmnist-precisions"].experiments([], (42,))]
     assert codecs == ["fp32", "fp16", "int8", "int4"]
 
 
@@ -124,7 +124,7 @@ def test_the_page_has_ours_and_the_papers() -> None:
     cell = row.cells[table.columns.index("lq-1")]
     own = [r.final_accuracy or 0 for r in Results(records).runs(
         next(e for e in PRESETS["mnist-optimizers"].experiments([], (42,))
-             if (e.algorithm, e.optimizer, e.server_lr, e.partition)
+             if (e.algorithm, e.get("optimizer"), e.get("server_lr"), e.partition)
              == ("fedadavr", "yogi", 0.005, "lq-1")))]  # fmt: skip
     assert cell.count == 3
     assert cell.value == pytest.approx(sum(own) / 3)
@@ -218,7 +218,7 @@ def test_precisions_are_compared_within_each_seed() -> None:
     claim = "Fashion-MNIST lq-1: fp16, int8 and int4 are as good as fp32"
 
     def lower(cost: dict[str, float]) -> Callable[[Experiment], list[float]]:
-        return lambda e: [50 + 2.0 * (e.seed - 42) - cost.get(e.codec or "", 0.0)]
+        return lambda e: [50 + 2.0 * (e.seed - 42) - cost.get(e.get("codec") or "", 0.0)]
 
     assert rated("fmnist-precisions", lower({}))[claim] == "holds"
     assert rated("fmnist-precisions", lower({"fp16": 0.1, "int4": 0.9}))[claim] == "holds in part"
@@ -230,7 +230,7 @@ def high(**wanted: object) -> Callable[[Experiment], list[float]]:
     """A world where runs with these settings are good at once, and others poor, or late."""
 
     def worth(e: Experiment) -> list[float]:
-        good = all(getattr(e, name) == value for name, value in wanted.items())
+        good = all(e.get(name) == value for name, value in wanted.items())
         return [90.0] * 40 if good else [20.0] * 20 + [40.0] * 20
 
     return worth
@@ -287,15 +287,16 @@ def test_the_papers_figure_stands_only_beside_its_own_cells() -> None:
     assert {(e.clients_per_round, e.local_epochs) for e in told} == {(5, 1)}
     rates = PRESETS["mnist-optimizers"].experiments([], (42,), (0.001, 0.01, 0.02))
     assert [of_paper(e) is None for e in rates[:3]] == [False, False, True]
-    own = next(e for e in rates if e.optimizer == "adam")
+    own = next(e for e in rates if e.get("optimizer") == "adam")
     assert of_paper(own) is not None
     others: dict[str, Any] = {"beta1": 0.1, "weighting": "population", "max_norm": 0.001,
                         "prune_after": 2, "evaluate_clients": 3, "evaluate_examples": 10,
                         "momentum": 0.0}  # fmt: skip
     for name, value in others.items():
-        assert of_paper(replace(own, **{name: value})) is None, name
-    assert own.optimizer == Experiment(algorithm="fedadavr").own_settings()["optimizer"]
-    for same in (replace(own, optimizer=None), replace(own, beta1=0.9), replace(own, seed=7)):
+        assert of_paper(own.updated(**{name: value})) is None, name
+    assert own.get("optimizer") == Experiment().resolved().get("optimizer")
+    less = {name: value for name, value in own.settings.items() if name != "optimizer"}
+    for same in (replace(own, settings=less), own.updated(beta1=0.9), replace(own, seed=7)):
         assert of_paper(same) == of_paper(own)
 
 
@@ -377,7 +378,7 @@ def test_slow_is_judged_by_rounds() -> None:
     where = "Fashion-MNIST lq-1, server rate"
 
     def late(e: Experiment) -> list[float]:
-        slow = e.algorithm == "fedadavr-noopt" and e.server_lr == 0.01
+        slow = e.algorithm == "fedadavr-noopt" and e.get("server_lr") == 0.01
         return [70.0 if k >= (30 if slow else 3) else 10.0 for k in range(40)]
 
     told = rated("fmnist-ablation", late)
@@ -473,7 +474,7 @@ def test_paper_list_tells_what_and_how_long(capsys: pytest.CaptureFixture[str]) 
 def test_the_presets_of_the_hard_data_are_the_papers_where_it_has_them() -> None:
     """ResNet-18's column has its figures beside it; the small CNN's rates are chosen, for all."""
     column = PRESETS["cifar10-iid"].experiments([], (42,))
-    figures = {(e.algorithm, e.optimizer): of_paper(e) for e in column}
+    figures = {(e.algorithm, e.get("optimizer")): of_paper(e) for e in column}
     assert figures["fedadavr", "adam"] == 70.847
     assert figures["fedadavr", "yogi"] == 72.031
     assert figures["fedadavr", "lamb"] == 71.228
@@ -490,7 +491,10 @@ def test_the_presets_of_the_hard_data_are_the_papers_where_it_has_them() -> None
     assert all(rates == set(RATES) for rates in tried.values())
     letters = PRESETS["shakespeare-best"].experiments([], (42,))
     assert {e.evaluate_examples for e in letters} == {20_000}
-    assert [e.server_lr for e in letters if e.algorithm.startswith("fedadavr")] == [0.01, 0.01]
+    assert [e.get("server_lr") for e in letters if e.algorithm.startswith("fedadavr")] == [
+        0.01,
+        0.01,
+    ]
 
 
 def test_the_best_settings_are_those_of_the_table() -> None:
@@ -500,9 +504,9 @@ def test_the_best_settings_are_those_of_the_table() -> None:
     records = [r for path in paths for r in read_lines(path) if seed_of(r) == 42]
     for e in PRESETS["fmnist-best"].experiments([], (42,)):
         rows = {
-            (r.experiment.optimizer, r.experiment.server_lr): r.final_accuracy or 0.0
+            (r.experiment.get("optimizer"), r.experiment.get("server_lr")): r.final_accuracy or 0.0
             for r in records
             if (r.experiment.partition, r.experiment.algorithm) == (e.partition, e.algorithm)
             and r.experiment.client_lr == e.client_lr
         }
-        assert max(rows, key=rows.__getitem__) == (e.optimizer, e.server_lr)
+        assert max(rows, key=rows.__getitem__) == (e.get("optimizer"), e.get("server_lr"))

@@ -41,7 +41,7 @@ EVIL = "<script>alert(1)</script> & |*_"
 
 def record(final: float, seed: int = 42, rounds: int = 10, **settings: Any) -> RunRecord:
     """A made-up run whose accuracy rises evenly to `final`."""
-    experiment = Experiment(dataset="mnist", seed=seed, rounds=rounds, **settings).resolved()
+    experiment = Experiment.of(dataset="mnist", seed=seed, rounds=rounds, **settings).resolved()
     numbers = list(range(1, rounds + 1))
     rising = [final * number / rounds for number in numbers]
     falling = [2.0 / number for number in numbers]
@@ -223,7 +223,7 @@ def test_the_paper_stands_beside() -> None:
     """Where it has a figure for exactly these settings."""
     page = standard_page(
         some_records(),
-        paper=lambda e: 80.5 if (e.optimizer, e.partition) == ("yogi", "iid") else None,
+        paper=lambda e: 80.5 if (e.get("optimizer"), e.partition) == ("yogi", "iid") else None,
     )
     table = the_table(page, "final accuracy, %")
     assert [c.line() for c in table.rows[2].cells] == [

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedadavr.algorithms import algorithms
+from fedadavr.algorithms import algorithm_names
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
 from fedadavr.experiments.run import RunOptions, run
@@ -31,7 +31,7 @@ def small(mine: str, **settings: Any) -> Experiment:
         "dataset": "blobs", "model": "mlp", "partition": "lq-1", "clients": 20, "rounds": 12,
         "clients_per_round": 4, "load": mine, "client_lr": 0.05, "seed": 7, "evaluate_clients": 10,
     }  # fmt: skip
-    return Experiment(**(given | settings))
+    return Experiment.of(**(given | settings))
 
 
 def outcome(path: Path) -> Any:
@@ -71,7 +71,8 @@ def test_a_run_in_two_parts_is_the_same_run(
     """Stopping after round 5 and going on, with checkpoints every other round."""
     if codec and name == "fedyogi":
         codec = None
-    whole = small(mine, algorithm=name, codec=codec, evaluate_every=3, average_last=2)
+    own = {"codec": codec} if codec else {}
+    whole = small(mine, algorithm=name, evaluate_every=3, average_last=2, **own)
     run(whole, RunOptions(), tmp_path / "whole")
 
     def stop(row: dict[str, Any]) -> None:
@@ -279,10 +280,10 @@ RATES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", [n for n in algorithms() if not n.startswith("half")])
+@pytest.mark.parametrize("name", [n for n in algorithm_names() if not n.startswith("half")])
 def test_each_algorithm_learns_mnist(name: str, tmp_path: Path) -> None:
     """Fifteen rounds of mnist-5k, at a rate that suits it: far better than chance (10 %)."""
-    experiment = Experiment(
+    experiment = Experiment.of(
         dataset="mnist-5k", partition="iid", clients=20, rounds=15, local_epochs=1, seed=1,
         algorithm=name, client_lr=0.02, evaluate_every=100, average_last=2, **RATES.get(name, {}),
     )  # fmt: skip

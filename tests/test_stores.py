@@ -18,7 +18,7 @@ import pytest
 import redis
 
 from fedadavr import Layout, Rejected, Update, algorithm
-from fedadavr.algorithms import algorithms
+from fedadavr.algorithms import algorithm_names
 from fedadavr.codecs import CODECS
 from fedadavr.memory.verify import check
 from fedadavr.stores import Record, StoreError, open_store
@@ -67,7 +67,7 @@ def test_a_store_gives_the_bits_of_ram(address: str, codec: str) -> None:
         assert final == expected
 
 
-@pytest.mark.parametrize("name", algorithms())
+@pytest.mark.parametrize("name", algorithm_names())
 def test_every_algorithm_resumes_from_a_store(name: str, tmp_path: Path) -> None:
     """Model, moments and memory come back to the bit, also where there is no memory."""
     whole = algorithm(name, LAYOUT)

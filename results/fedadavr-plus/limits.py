@@ -71,7 +71,7 @@ class Told(FedAdaVRPlus):
 def accuracy(seed: int, flags: set[str], settings: dict[str, Any]) -> float:
     """Percent, the mean of the last ten rounds."""
     fedadavr_plus.FROM_KINDS = float(settings.pop("from", 0.8))
-    experiment = Experiment(
+    experiment = Experiment.of(
         dataset="mnist", partition="lq-1", clients=500, rounds=ROUNDS, algorithm="plus-told",
         seed=seed, server_lr=0.005, **settings,
     ).resolved()  # fmt: skip

@@ -22,7 +22,7 @@ ROUNDS = 60
 
 def main(out: str) -> None:
     """Sixty rounds, and then the picture."""
-    experiment = Experiment(
+    experiment = Experiment.of(
         dataset="mnist", partition="lq-1", algorithm="fedadavr-plus", server_lr=0.005
     )
     federation = make_federation(experiment.resolved())

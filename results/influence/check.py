@@ -93,9 +93,9 @@ def demo() -> Iterator[dict[str, Any]]:
     }  # fmt: skip
     for name, settings in own.items():
         for seed in (42, 43, 44):
-            experiment = Experiment(algorithm=name, seed=seed, evaluate_every=5, **settings)
+            experiment = Experiment.of(algorithm=name, seed=seed, evaluate_every=5, **settings)
             now, clipped, rejected = made(experiment)
-            off = made(replace(experiment, clip=0.0))[0]
+            off = made(experiment.updated(clip=0.0))[0]
             yield {
                 "id": f"demo {name} {seed}", "algorithm": name, "partition": "lq-1",
                 "differ": differences(off, now), "clipped": clipped, "rejected": rejected,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         Rejected,
         Update,
         algorithm,
+        algorithm_names,
         register,
     )
     from fedadavr.memory import ClientMemory
@@ -28,12 +29,13 @@ __all__ = [
     "Rejected",
     "Update",
     "algorithm",
+    "algorithm_names",
     "register",
 ]
 
 __getattr__ = lazily(__name__, {
     "fedadavr.algorithms": ["Algorithm", "ClientNeeds", "FedAdaVR", "Rejected", "Update",
-                            "algorithm", "register"],
+                            "algorithm", "algorithm_names", "register"],
     "fedadavr.memory": ["ClientMemory"],
     "fedadavr.vector": ["Layout"],
 })  # fmt: skip

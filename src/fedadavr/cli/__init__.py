@@ -18,16 +18,14 @@ from fedadavr.supported import check_platform
 HELP = ("-h", "--help")
 
 COMMANDS = {
-    "run": ("fedadavr.experiments.run_command:main", "train one model"),
-    "compare": (
-        "fedadavr.experiments.compare:main",
-        "several algorithms and seeds, with error bars",
-    ),
+    "run": ("fedadavr.cli.run:main", "train one model"),
+    "compare": ("fedadavr.cli.compare:main", "several algorithms and seeds, with error bars"),
     "report": ("fedadavr.cli.report:main", "what came of runs, as one HTML page"),
     "sweep": (
         "fedadavr.cli.sweep:main",
         "many settings, in parallel, each run once",
     ),
+    "algorithms": ("fedadavr.cli.algorithms:main", "what there is to run, and its settings"),
     "paper list": ("fedadavr.cli.paper:list_presets", "the paper's tables and figures"),
     "paper run": ("fedadavr.cli.paper:run_preset", "run one of them, with error bars"),
     "paper report": ("fedadavr.cli.paper:report", "ours beside the paper's, as one page"),

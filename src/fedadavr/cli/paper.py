@@ -89,8 +89,8 @@ def run_preset(
     from rich.console import Console
 
     from fedadavr.cli.sweep_progress import LiveProgress, finish
+    from fedadavr.experiments.options import RunOptions
     from fedadavr.experiments.records import RunRecord
-    from fedadavr.experiments.run import RunOptions
     from fedadavr.experiments.sweep import BACKENDS, check_store, sweep
     from fedadavr.naming import find, unknown
     from fedadavr.paper.presets import PRESETS
@@ -113,7 +113,7 @@ def run_preset(
         workers, checkpoint_every=checkpoint_every, store=store, commit_every=commit_every
     )
     run_options.check()
-    wanted = filters(only)
+    wanted = filters(only, preset)
     check_asked(preset, wanted, seeds, client_lrs)
     place = out / name
     console = Console(stderr=True)

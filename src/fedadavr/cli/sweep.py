@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedadavr.experiments.command_line import Arguments, parse
+from fedadavr.cli.arguments import Arguments, parse
 
 if TYPE_CHECKING:
     from fedadavr.experiments.records import RunRecord

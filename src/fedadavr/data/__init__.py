@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from fedadavr.data.federation import Federation, federate
-from fedadavr.data.partitions import PARTITIONS
-from fedadavr.data.sources import Dataset, dataset, datasets, load
+from fedadavr.data.registry import PARTITIONS, dataset, datasets, partition, partition_names
+from fedadavr.data.sources import Dataset, load
 from fedadavr.lazy import lazily
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PARTITIONS", "Arrays", "Dataset", "Examples", "Federation", "Windows",
-    "dataset", "datasets", "federate", "images", "load",
+    "dataset", "datasets", "federate", "images", "load", "partition", "partition_names",
 ]  # fmt: skip
 
 __getattr__ = lazily(  # these need PyTorch, a list of data sets does not

@@ -1,9 +1,10 @@
 """A run is a folder: its settings, a line for each round, and the last checkpoint.
 
-`config.toml` holds everything needed to run it again. `metrics.jsonl` has one line per round, in
-order. `checkpoint` is a store (LMDB) with the model, the server's state and the client memory. A
-run with a store elsewhere has none: the file `store` says where it is. The file `committed` is
-there once either has held a round, so that one that is empty again is known to be lost.
+`config.toml` holds everything needed to run it again, every setting of the algorithm included.
+`metrics.jsonl` has one line per round, in order. `checkpoint` is a store (LMDB) with the model, the
+server's state and the client memory. A run with a store elsewhere has none: the file `store` says
+where it is. The file `committed` is there once either has held a round, so that one that is empty
+again is known to be lost.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import json
 import logging
 import math
 import os
+import tomllib
 from pathlib import Path
 from typing import IO, Any
 
-from fedadavr.experiments.experiment import Experiment, read_toml
+from fedadavr.experiments.experiment import Experiment
 from fedadavr.stores.addresses import read_note
 from fedadavr.stores.lmdb import LmdbStore
 
@@ -72,10 +74,13 @@ class RunFolder:
 
     def experiment(self) -> Experiment:
         """The settings of the run that is here."""
-        if not (self.path / CONFIG).is_file():
+        path = self.path / CONFIG
+        if not path.is_file():
             raise ValueError(f"{self.path} holds no run: there is no {CONFIG} in it")
-        # A folder of a version that had no fast paths goes on without them, to the bit.
-        return Experiment(**({"fast": False} | read_toml(self.path / CONFIG)))
+        try:
+            return Experiment.from_toml(path.read_text(), str(path))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not valid TOML: {error}") from None
 
     def write_store(self, address: str) -> None:
         """Note where the run's store is."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.algorithms import Algorithm, Update, algorithm, algorithms, settings_of
+from fedadavr.algorithms import Algorithm, Update, algorithm, algorithm_names, settings_of
 from fedadavr.vector import Layout, Vector
 
 
@@ -82,7 +82,7 @@ ADAPTIVE = ("adam", "yogi", "adabelief", "adagrad", "lamb")
 def cases(problem: Quadratic) -> list[tuple[str, dict[str, Any]]]:
     """Every algorithm, with each adaptive optimizer where it has a choice of one."""
     found: list[tuple[str, dict[str, Any]]] = []
-    for name in algorithms():
+    for name in algorithm_names():
         known = settings_of(name)
         memory = {"population": problem.clients} if "population" in known else {}
         choices = ADAPTIVE if "optimizer" in known else (None,)

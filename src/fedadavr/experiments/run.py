@@ -3,76 +3,34 @@
 from __future__ import annotations
 
 import time
-import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from fedadavr.algorithms import Algorithm
-from fedadavr.clients import LocalSGD, layout_of
 from fedadavr.data import Federation, federate, load
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
+from fedadavr.experiments.options import RunOptions
 from fedadavr.models import build
 from fedadavr.plugins import load_file
 from fedadavr.signals import Hold, Stop
-from fedadavr.simulation import Engine, Evaluation
 from fedadavr.stores import Store, open_store
 from fedadavr.stores.addresses import absolute, public
 from fedadavr.vector import Vector
 
+if TYPE_CHECKING:
+    import torch
+
+    from fedadavr.simulation import Engine, Evaluation
+
+__all__ = ["Result", "Row", "RunOptions", "run"]
+
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How a run is computed and kept; nothing here changes its result."""
-
-    workers: int = 1
-    """Processes that train and evaluate."""
-    device: str = "cpu"
-    """cpu, cuda, mps, or auto."""
-    checkpoint_every: int | None = None
-    """Write a checkpoint every so many rounds (default: 10); 0: only at the end and on Ctrl-C."""
-    store: str | None = None
-    """Keep model, memory and state in lmdb:FOLDER or redis://HOST:PORT instead of checkpoints."""
-    commit_every: int | None = None
-    """With --store: commit every so many rounds (default: 1); until then records stay in RAM."""
-    encrypt_with: Path | None = None
-    """With --store: a file with 32 bytes, the key that it is encrypted with."""
-    snapshot_every: int | None = None
-    """Keep the store as it is every so many rounds, to go back with `memory rewind`."""
-    tensorboard: bool = False
-    """Write TensorBoard events into the run's folder."""
-
-    def check(self) -> str:
-        """The device that is meant; contradictions are refused."""
-        if self.workers < 1:
-            raise ValueError(f"--workers must be at least 1, got {self.workers}")
-        if self.checkpoint_every is not None and self.checkpoint_every < 0:
-            raise ValueError(f"--checkpoint-every must be 0 or more, got {self.checkpoint_every}")
-        if self.commit_every is not None and self.commit_every < 1:
-            raise ValueError(f"--commit-every must be at least 1, got {self.commit_every}")
-        if self.snapshot_every is not None and self.snapshot_every < 1:
-            raise ValueError(f"--snapshot-every must be at least 1, got {self.snapshot_every}")
-        there = {"cpu": True, "cuda": torch.cuda.is_available(),
-                 "mps": torch.backends.mps.is_available()}  # fmt: skip
-        if self.device == "auto":
-            device = next((d for d in ("cuda", "mps") if there[d]), "cpu")
-        elif self.device not in there:
-            raise ValueError(f"--device must be cpu, cuda, mps or auto, got {self.device!r}")
-        elif not there[self.device]:
-            raise ValueError(f"--device {self.device}: PyTorch finds none on this run_options")
-        else:
-            device = self.device
-        if device != "cpu" and self.workers > 1:
-            raise ValueError(f"--workers {self.workers} is for the CPU: with {device}, use 1")
-        return device
 
 
 @dataclass(frozen=True)
@@ -111,6 +69,10 @@ def run(
     run_options = run_options or RunOptions()
     device = run_options.check()
     experiment = experiment.resolved()
+    # Whatever is wrong so far is said before PyTorch is imported, which takes seconds.
+    from fedadavr.clients import LocalSGD, layout_of
+    from fedadavr.simulation import Engine
+
     folder = RunFolder(out or default_folder(experiment))
     if not resume:
         folder.check_free()
@@ -219,7 +181,8 @@ class Checkpointer:
                 "backup, or begin anew in another folder"
             )
         w, about = kept or (None, {})
-        if kept and _essence(about.get("experiment", "")) != _essence(experiment.to_toml()):
+        saved = Experiment.from_toml(about.get("experiment", "")) if kept else experiment
+        if _essence(saved) != _essence(experiment):
             raise ValueError(f"{where} holds another run than the one in {folder.path}")
         done = int(about.get("round", 0))
         assert experiment.rounds is not None
@@ -251,10 +214,9 @@ class Checkpointer:
             self.folder.note_commit()
 
 
-def _essence(toml: str) -> dict[str, Any]:
+def _essence(experiment: Experiment) -> Experiment:
     """The settings of a run that cannot change when it is continued."""
-    settings = {"fast": False} | tomllib.loads(toml)  # older versions had no fast paths
-    return {k: v for k, v in settings.items() if k not in ("rounds", "average_last", "load")}
+    return replace(experiment, rounds=None, average_last=None, load=None)
 
 
 def _play(
@@ -375,6 +337,8 @@ def make_federation(experiment: Experiment) -> Federation:
 
 def check_fit(module: torch.nn.Module, federation: Federation, experiment: Experiment) -> None:
     """Try the model on two examples, so that a misfit is said before any work."""
+    import torch
+
     first = torch.from_numpy(federation.train_parts[0][:2])
     inputs = federation.train.inputs(first)
     try:

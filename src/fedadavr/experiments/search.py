@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedadavr.experiments.experiment import Experiment, setting_of
-from fedadavr.experiments.grid import axis
-from fedadavr.experiments.records import RunRecord, given, run_id
-from fedadavr.experiments.run import RunOptions
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.grid import algorithms_of, axis, typed
+from fedadavr.experiments.options import RunOptions
+from fedadavr.experiments.records import RunRecord, run_id
 from fedadavr.experiments.sweep import OnChange, Progress, sweep
 
 
@@ -36,7 +35,7 @@ def search(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     space: dict[str, Any] = {}
     for text in axes:
-        name, values = _values(text)
+        name, values = _values(text, algorithms_of(base, axes))
         if name in space:
             raise ValueError(f"--grid {text}: names a field twice")
         space[name] = values
@@ -52,9 +51,9 @@ def search(
         for _ in range(trials):
             trial = study.ask(space)
             figures: list[float] = []
-            point = [replace(base, seed=seed, **trial.params).resolved() for seed in seeds]
+            point = [base.updated(seed=seed, **trial.params).resolved() for seed in seeds]
             for experiment in point:  # which may have been proposed before
-                waiting.setdefault(run_id(given(experiment)), []).append((trial, figures))
+                waiting.setdefault(run_id(experiment), []).append((trial, figures))
             yield from point
 
     def learn(record: RunRecord) -> None:
@@ -67,28 +66,29 @@ def search(
     corner = {name: _some(kind)[0] for name, kind in space.items()}
     for name, kind in space.items():  # what is wrong is said before any work
         for value in _some(kind):
-            replace(base, seed=seeds[0], **(corner | {name: value})).resolved()
+            base.updated(seed=seeds[0], **(corner | {name: value})).resolved()
     return sweep(
         propose(), run_options, out, on_change, total=trials * len(seeds), on=on, on_record=learn
     )
 
 
-def _values(text: str) -> tuple[str, Any]:
-    """A field, and where its values come from: a list for seeds, else what Optuna draws from."""
+def _values(text: str, algorithms: list[str]) -> tuple[str, Any]:
+    """A field or setting, and its values: a list for seeds, else what Optuna draws from."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     key, _, values = text.partition("=")
     if ".." not in values:
-        name, choices = axis(text)
+        name, choices = axis(text, algorithms)
         return name, choices if name == "seed" else CategoricalDistribution(choices)
     where = f"--grid {text}"
-    (name, low), (_, high) = (setting_of(key, end, where) for end in values.split("..", 1))
-    if isinstance(low, str) or not 0 < low < high < float("inf"):
+    name, (low, high) = typed(key, values.split("..", 1), where, algorithms)
+    if not isinstance(low, int | float) or not 0 < low < high < float("inf"):
         raise ValueError(f"{where}: a range goes from a positive number to a larger one")
     if name == "seed":
         raise ValueError(f"{where}: seeds are named one by one, as seed=42,43")
-    kind = IntDistribution if isinstance(low, int) else FloatDistribution
-    return name, kind(low, high, log=True)
+    if isinstance(low, int):
+        return name, IntDistribution(low, int(high), log=True)
+    return name, FloatDistribution(low, high, log=True)
 
 
 def _some(kind: Any) -> tuple[Any, ...]:

@@ -15,10 +15,17 @@ from typing import Any
 
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import CHECKPOINT, CONFIG, RunFolder
+from fedadavr.experiments.options import RunOptions
 from fedadavr.experiments.pool import in_processes, on_ray
-from fedadavr.experiments.records import RECORDS, RunRecord, from_rows, given, read_lines, run_id
-from fedadavr.experiments.run import Row, RunOptions, run
-from fedadavr.simulation import Diverged
+from fedadavr.experiments.records import (
+    RECORDS,
+    RunRecord,
+    from_rows,
+    given,
+    read_lines,
+    run_id,
+)
+from fedadavr.experiments.run import Row, run
 from fedadavr.stores.addresses import public
 
 BACKENDS = {"processes": in_processes, "ray": on_ray}
@@ -57,7 +64,8 @@ OnChange = Callable[[Progress, RunRecord | None], None]
 def label(experiment: Experiment) -> str:
     """A run in a few words."""
     e = experiment
-    own = [str(x) for x in (e.optimizer, e.server_lr, e.codec, f"client-lr {e.client_lr:g}") if x]
+    told = [e.get(name) for name in ("optimizer", "server_lr", "codec")]
+    own = [str(value) for value in (*told, f"client-lr {e.client_lr:g}") if value]
     return f"{e.dataset} {e.partition} {e.algorithm} {' '.join(own)} seed {e.seed}"
 
 
@@ -96,7 +104,7 @@ def sweep(
             asked = set()
             for experiment in experiments:
                 settings = given(experiment)
-                name = run_id(settings)
+                name = run_id(experiment)
                 if name in done or name in asked:
                     progress.kept += 1
                     if name in done and on_record is not None:
@@ -135,6 +143,8 @@ Task = tuple[Experiment, dict[str, Any], RunOptions, Path | None]
 
 def record_run(task: Task, tell: Callable[[Row], None]) -> RunRecord:
     """One run of a sweep, in its own process; one that diverges has a record, too."""
+    from fedadavr.simulation import Diverged
+
     experiment, settings, run_options, folder = task
     if folder is None:
         with tempfile.TemporaryDirectory() as place:

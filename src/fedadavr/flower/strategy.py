@@ -15,8 +15,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from flwr.serverapp.strategy import Result
 
+from fedadavr import __version__
 from fedadavr.algorithms import Algorithm, Rejected, Update, algorithm
+from fedadavr.algorithms.registry import check_settings, settings_in_use
 from fedadavr.algorithms.server_state import Torn
+from fedadavr.defaults import FIRST, filled
 from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.arrays import BadArrays, Model
 from fedadavr.flower.identity import Identities
@@ -34,6 +37,7 @@ from fedadavr.flower.replies import (
 from fedadavr.flower.retrying import Retry
 from fedadavr.flower.roster import Roster
 from fedadavr.sampling import EVALUATE, sample
+from fedadavr.settings import plain
 from fedadavr.signals import Hold
 from fedadavr.stores import StoreError, open_store
 from fedadavr.stores.addresses import public
@@ -79,8 +83,9 @@ class Strategy(FlowerFedAvg):
     identity_timeout : float
         Seconds that nodes have to tell their client ids.
     **settings : Any
-        FedAvg's arguments, and the algorithm's settings (`client_lr`, `server_lr`, `optimizer`,
-        `codec`, `population`, ...).
+        The algorithm's settings (`fedadavr algorithms` lists them), `client_lr`,
+        `client_momentum`, `population` and `snapshot_every`; those that are not given are, with a
+        store that holds rounds, what these were made with.
     """
 
     name: ClassVar[str] = ""
@@ -158,7 +163,20 @@ class Strategy(FlowerFedAvg):
         self.roster = Roster(self.identities, self.min_available_nodes)
 
     def _build(self, layout: Layout, store: Any = None) -> Algorithm:
-        return algorithm(self._algorithm, layout, store=store, **self._settings)
+        settings = self._settings_on(store) | self._settings
+        return algorithm(self._algorithm, layout, store=store, **settings)
+
+    def _settings_on(self, store: Any) -> dict[str, Any]:
+        """What a store's rounds were made with: a new version's defaults are not for them."""
+        state = None if store is None else store.state()
+        try:
+            if state is None or state["server"]["algorithm"] != self._algorithm:
+                return {}
+            kept, version = state["extra"].get("settings", {}), state["extra"].get("version", FIRST)
+        except (KeyError, TypeError, AttributeError):
+            return {}  # it is damaged: restoring it will say so
+        given = check_settings(self._algorithm, self._settings)
+        return filled(self._algorithm, {**kept, **given}, version)
 
     def summary(self) -> None:
         """Log what will run."""
@@ -295,7 +313,8 @@ class Strategy(FlowerFedAvg):
         if not self._whole:
             raise Torn
         self.server.commit(
-            self.w, round=self._reached, buffers=self.buffer_values, seed=self.seed
+            self.w, round=self._reached, buffers=self.buffer_values, seed=self.seed,
+            settings=plain(settings_in_use(self.server)), version=__version__,
         )  # fmt: skip
         self._uncommitted = 0
 

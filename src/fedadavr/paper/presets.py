@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import RunRecord, given, run_id
+from fedadavr.experiments.records import RunRecord, run_id
 from fedadavr.paper import numbers
 from fedadavr.paper.protocol import RATE, RATES, SEEDS, TUNING_SEED
 
@@ -107,8 +107,8 @@ class Preset:
 
     def _tuning(self, partition: str, candidate: dict[str, Any]) -> Experiment:
         base = self.base(partition)
-        return replace(
-            base, **candidate, seed=TUNING_SEED, evaluate_every=base.rounds or 1
+        return base.updated(
+            **candidate, seed=TUNING_SEED, evaluate_every=base.rounds or 1
         ).resolved()
 
     def experiments(
@@ -162,7 +162,7 @@ class Preset:
             for row in self.rows(partition):
                 chosen = self._choose(partition, row, known)
                 table.setdefault(row.label, {})[partition] = (
-                    None if chosen is None else replace(self.base(partition), **chosen)
+                    None if chosen is None else self.base(partition).updated(**chosen)
                 )
         return table
 
@@ -174,7 +174,7 @@ class Preset:
             return row.candidates[0]
         best, found = None, -1.0
         for candidate in row.candidates:
-            record = known.get(run_id(given(self._tuning(partition, candidate))))
+            record = known.get(run_id(self._tuning(partition, candidate)))
             if record is None:
                 return None
             if (record.final_accuracy or 0.0) > found:
@@ -191,7 +191,7 @@ class Preset:
             every = window + (rounds - window) // base.evaluate_every
             fraction = min(1.0, (base.evaluate_examples or 1e9) / EVALUATED[self.dataset])
             for row in self.rows(partition):
-                own = replace(base, **row.candidates[0])
+                own = base.updated(**row.candidates[0])
                 epochs = (own.local_epochs or 1) / (base.local_epochs or 1)
                 everyone = base.clients or 0 if own.algorithm == "mifa" else 0  # in round 1
                 trained = rounds * own.clients_per_round + everyone

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fedadavr.codecs import CODECS
 from fedadavr.experiments.plan import row as plan_row
-from fedadavr.experiments.records import RunRecord, command
+from fedadavr.experiments.records import RunRecord
 from fedadavr.paper import numbers
 from fedadavr.paper.claims import OURS, claims, rounds_to, swing
 from fedadavr.paper.presets import NAMES, PRESETS, Preset
@@ -117,7 +117,7 @@ def _first(rows: dict[str, dict[str, Runs]]) -> RunRecord:
 
 def _commands(rows: dict[str, dict[str, Runs]], typed: str) -> str:
     """The command for all of it, and the one for its first run by itself."""
-    return f"{typed}\n# one of its runs alone:\n{command(_first(rows).experiment)}"
+    return f"{typed}\n# one of its runs alone:\n{_first(rows).command()}"
 
 
 def protocol(results: Results, presets: list[Preset]) -> Table:
@@ -257,7 +257,7 @@ def choices_table(preset: Preset, results: Results, typed: str) -> Table:
             e = row.get(partition)
             rate = "" if e is None else f"{e.client_lr:g}"
             if e is not None and label.endswith("tuned"):
-                rate = f"server {e.server_lr:g}"
+                rate = f"server {e.settings['server_lr']:g}"
             cells.append(Cell(rate or "–"))
         lines.append(ReportRow((label,), tuple(cells)))
     return Table(

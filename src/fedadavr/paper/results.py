@@ -9,7 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import RunRecord, given, run_id
+from fedadavr.experiments.records import RunRecord, run_id
 from fedadavr.paper import numbers
 from fedadavr.paper.presets import PRESETS, Preset
 from fedadavr.paper.protocol import RATE, RATES, TUNING_SEED
@@ -114,7 +114,7 @@ class Results:
 def _not_free() -> frozenset[str]:
     """The names of what rows choose, or say themselves, in all presets."""
     return frozenset(
-        _name(replace(preset.base(partition), **candidate).resolved())
+        _name(preset.base(partition).updated(**candidate).resolved())
         for preset in PRESETS.values()
         for partition in preset.partitions
         for row in preset.rows(partition)
@@ -129,7 +129,7 @@ def seed_of(record: RunRecord) -> int:
 
 
 def _name(experiment: Experiment) -> str:
-    return run_id(given(replace(experiment, seed=0)))
+    return run_id(replace(experiment, seed=0))
 
 
 def accuracy_cell(runs: tuple[RunRecord, ...], paper: float | None = None) -> Cell:
@@ -193,7 +193,7 @@ def _table(dataset: str) -> dict[str, float]:
     """The paper's figures by the names of their settings."""
     preset, paper = PRESETS[f"{dataset}-optimizers"], list(numbers.accuracy(dataset).values())
     return {
-        _name(_any_rate(replace(preset.base(p), **settings.candidates[0]).resolved())): row[p]
+        _name(_any_rate(preset.base(p).updated(**settings.candidates[0]).resolved())): row[p]
         for p in preset.partitions
         for settings, row in zip(preset.rows(p), paper, strict=True)
     }

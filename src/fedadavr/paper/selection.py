@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 
-from fedadavr.experiments.experiment import Experiment, flag, setting_of
+from fedadavr.experiments.experiment import Experiment, fields_of_experiment, flag
+from fedadavr.experiments.grid import typed
 from fedadavr.experiments.records import RECORDS, RunRecord, read_lines
 from fedadavr.naming import unknown
 from fedadavr.paper.presets import Preset
 from fedadavr.paper.protocol import RATE, TUNING_SEED
 
 
-def filters(words: Sequence[str]) -> dict[str, list[object]]:
-    """Fields and the values they may have, from words like partition=lq-1,lq-2."""
+def filters(words: Sequence[str], preset: Preset) -> dict[str, list[object]]:
+    """Fields or settings and the values they may have, from words like partition=lq-1,lq-2."""
+    algorithms = {cell.algorithm for cell in _cells(preset)}
     wanted: dict[str, list[object]] = {}
     for word in words:
         key, equals, values = word.partition("=")
@@ -23,13 +24,20 @@ def filters(words: Sequence[str]) -> dict[str, list[object]]:
         where, name = f"--only {word}", key.replace("-", "_")
         if name in wanted:
             raise ValueError(f"{where}: {key} is named twice; give its values once, with commas")
-        if name not in {f.name for f in fields(Experiment)}:
-            setting_of(key, values, where)  # which says what is wrong with it
-        wanted[name] = [
-            None if value == "none" else setting_of(key, value, where)[1]
-            for value in values.split(",")
-        ]
+        given = [value for value in values.split(",") if value != "none"]
+        _, read = typed(key, given, where, algorithms)
+        wanted[name] = [*read, *([None] * (values.split(",") != given))]
     return wanted
+
+
+def _cells(preset: Preset) -> list[Experiment]:
+    """Every cell of a preset, with what its rows say."""
+    return [
+        preset.base(partition).updated(**candidate)
+        for partition in preset.partitions
+        for row in preset.rows(partition)
+        for candidate in row.candidates
+    ]
 
 
 def check_asked(
@@ -61,14 +69,9 @@ def check_asked(
 
 def _check_filters(preset: Preset, wanted: dict[str, list[object]]) -> None:
     """Refuse a value that no cell of the preset has: it would be passed over in silence."""
-    cells = [
-        replace(preset.base(partition), **candidate)
-        for partition in preset.partitions
-        for row in preset.rows(partition)
-        for candidate in row.candidates
-    ]
+    cells = [*_cells(preset), *(cell.resolved() for cell in _cells(preset))]
     for name, values in wanted.items():
-        known = {getattr(cell, name) for cell in cells}
+        known = {cell.get(name) for cell in cells}
         for value in values:
             if value not in known:
                 listed = sorted("none" if v is None else str(v) for v in known)
@@ -78,8 +81,19 @@ def _check_filters(preset: Preset, wanted: dict[str, list[object]]) -> None:
 
 
 def is_wanted(experiment: Experiment, wanted: dict[str, list[object]]) -> bool:
-    """Whether a cell has one of the values that are asked for, in every field."""
-    return all(getattr(experiment, name) in values for name, values in wanted.items())
+    """Whether a cell has one of the values that are asked for, in every field or setting.
+
+    none is also the default of its algorithm.
+    """
+
+    def fits(name: str, values: list[object]) -> bool:
+        value = experiment.get(name)
+        if None in values and name not in fields_of_experiment() and value is not None:
+            usual = Experiment(algorithm=experiment.algorithm).resolved().settings
+            return value in values or value == usual[name]
+        return value in values
+
+    return all(fits(name, values) for name, values in wanted.items())
 
 
 def recorded(out: Path) -> list[RunRecord]:

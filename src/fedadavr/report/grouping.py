@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from fedadavr.algorithms import algorithms
-from fedadavr.data import PARTITIONS
-from fedadavr.experiments.experiment import OWN_SETTINGS, Experiment
+from fedadavr.algorithms import algorithm_names
+from fedadavr.data.registry import partition_names
+from fedadavr.experiments.experiment import OWN_FIELDS, Experiment
 from fedadavr.experiments.records import RunRecord
 
-ORDER = (*PARTITIONS, "natural")
 SPOKEN = ("optimizer", "server_lr", "codec")  # whose values need no name
-NOT_SHARED = {*OWN_SETTINGS, "algorithm", "seed", "dataset", "partition", "load", "fast"}
+NOT_SHARED = {*OWN_FIELDS, "settings", "algorithm", "seed", "dataset", "partition", "load", "fast"}
 SHARED = tuple(f.name for f in fields(Experiment) if f.name not in NOT_SHARED)
 
 
@@ -52,7 +51,7 @@ class Group:
 def groups(records: Sequence[RunRecord]) -> list[Group]:
     """The records by data set; a run that is there twice, by its settings, counts once."""
     experiments = [record.experiment for record in records]
-    owns = [e.own_settings() | {"load": e.load} for e in experiments]
+    owns = _own_settings(experiments)
     labels = _variants(experiments, owns)
     found = []
     for dataset in dict.fromkeys(e.dataset for e in experiments):
@@ -71,6 +70,18 @@ def groups(records: Sequence[RunRecord]) -> list[Group]:
             {place: tuple(r[seed] for seed in sorted(r)) for place, r in runs.items()},
         ))  # fmt: skip
     return found
+
+
+def _own_settings(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """What is each run's own; the same names for all runs of an algorithm."""
+    owns = [e.own_settings() | {"load": e.load} for e in experiments]
+    names: dict[str, dict[str, None]] = defaultdict(dict)
+    for e, own in zip(experiments, owns, strict=True):
+        names[e.algorithm] |= dict.fromkeys(own)
+    return [
+        {name: own.get(name) for name in names[e.algorithm]}
+        for e, own in zip(experiments, owns, strict=True)
+    ]
 
 
 def _variants(experiments: Sequence[Experiment], owns: Sequence[dict[str, Any]]) -> list[Variant]:
@@ -98,14 +109,16 @@ def _spoken(name: str, value: Any) -> str:
 
 def _rank(algorithm: str, own: dict[str, Any]) -> tuple[Any, ...]:
     """Algorithms as they are listed, those that are not at the end; then by their settings."""
-    listed = algorithms()
+    listed = algorithm_names()
     place = listed.index(algorithm) if algorithm in listed else len(listed)
     return place, algorithm, *map(_sortable, own.values())
 
 
 def _sortable(value: Any) -> tuple[Any, ...]:
     """Numbers first, words after them, nothing last."""
-    return value is None, isinstance(value, str), 0 if value is None else value
+    if value is None or isinstance(value, bool | int | float):
+        return value is None, False, value or 0
+    return False, True, str(value)
 
 
 def _columns(experiments: Sequence[Experiment]) -> list[str]:
@@ -124,6 +137,7 @@ def _columns(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def _partition_rank(experiment: Experiment) -> tuple[Any, ...]:
-    place = ORDER.index(experiment.partition) if experiment.partition in ORDER else len(ORDER)
+    order = partition_names()
+    place = order.index(experiment.partition) if experiment.partition in order else len(order)
     shared = (_sortable(getattr(experiment, name)) for name in SHARED)
     return place, str(experiment.partition), *shared

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fedadavr.algorithms import algorithms, settings_of
+from fedadavr.algorithms import algorithm_names, settings_of
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import RunRecord, command
+from fedadavr.experiments.records import RunRecord
 from fedadavr.report.elements import (
     Cell,
     Curves,
@@ -186,7 +186,7 @@ def _work(group: Group, column: str) -> str:
 
 def _costs(variant: Variant, runs: Sequence[RunRecord]) -> tuple[Cell, ...]:
     name = variant.algorithm
-    remembers = name not in algorithms() or "codec" in settings_of(name)
+    remembers = name not in algorithm_names() or "codec" in settings_of(name)
 
     def a_round(seconds: str) -> Iterable[float | None]:
         return (getattr(r, seconds) / r.rounds[-1] if r.rounds else None for r in runs)
@@ -248,7 +248,7 @@ def commands(group: Group) -> str:
                 others = ", ".join(str(run.experiment.seed) for run in runs[1:])
                 more = f"; also --seed {others}" if others else ""
                 lines.append(f"# {variant.label}, {column}{more}")
-                lines.append(command(runs[0].experiment))
+                lines.append(runs[0].command())
     return "\n".join(lines)
 
 
