@@ -29,7 +29,7 @@ from fedadavr.experiments.folder import RunFolder
 from fedadavr.experiments.records import RECORDS, read_lines, run_id
 from fedadavr.experiments.run import RunOptions, run
 from fedadavr.models.registry import MODELS
-from fedadavr.settings import Setting, Settings, Text
+from fedadavr.settings import RawText, Setting, Settings
 from fedadavr.vector import Layout
 
 ROOT = Path(__file__).parent.parent
@@ -287,12 +287,13 @@ def test_every_setting_is_in_the_file_and_in_the_record(mine: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("kind", "value", "read"),
     [
-        (float, Text("1e-3"), 1e-3), (float, 1, 1.0), (int, Text("7"), 7),
-        (bool, Text("true"), True),
-        (float | None, Text("none"), None), (float | None, "none", None), (str, Text("1"), "1"),
-        (float | Literal["learned"], Text("0.5"), 0.5), (int | float, Text("3"), 3),
-        (float | Literal["learned"], "learned", "learned"), (Literal[1, 2], Text("2"), 2),
-        (Sequence[str], Text("own+centers"), ("own", "centers")), (tuple[int, ...], [1], (1,)),
+        (float, RawText("1e-3"), 1e-3), (float, 1, 1.0), (int, RawText("7"), 7),
+        (bool, RawText("true"), True),
+        (float | None, RawText("none"), None), (float | None, "none", None),
+        (str, RawText("1"), "1"),
+        (float | Literal["learned"], RawText("0.5"), 0.5), (int | float, RawText("3"), 3),
+        (float | Literal["learned"], "learned", "learned"), (Literal[1, 2], RawText("2"), 2),
+        (Sequence[str], RawText("own+centers"), ("own", "centers")), (tuple[int, ...], [1], (1,)),
         (int | Mapping[str, int], {"a": 1}, {"a": 1}), (Path, "x", Path("x")),
     ],
 )  # fmt: skip
@@ -306,13 +307,13 @@ def test_values_become_of_their_type(kind: Any, value: Any, read: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
     [
-        (float, Text("x"), "a: big-x must be a number, got 'x'"),
+        (float, RawText("x"), "a: big-x must be a number, got 'x'"),
         (float, "0.5", "a: big_x must be a number, got '0.5'"),
         (int, 1.5, "a: big_x must be a whole number, got 1.5"),
         (int, True, "a: big_x must be a whole number, got True"),
-        (int | None, Text("many"), "a: big-x must be a whole number or none, got 'many'"),
-        (bool, Text("yes"), "a: big-x must be true or false, got 'yes'"),
-        (Literal["p", "q", "r"], Text("s"), "a: big-x must be 'p', 'q' or 'r', got 's'"),
+        (int | None, RawText("many"), "a: big-x must be a whole number or none, got 'many'"),
+        (bool, RawText("yes"), "a: big-x must be true or false, got 'yes'"),
+        (Literal["p", "q", "r"], RawText("s"), "a: big-x must be 'p', 'q' or 'r', got 's'"),
         (float, 10**400, "a: big_x must be a number, got a number of more than 128 bits"),
     ],
 )

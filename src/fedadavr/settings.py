@@ -26,7 +26,7 @@ REQUIRED = dataclasses.MISSING
 """The default of a setting that has none."""
 
 
-class Text(str):
+class RawText(str):
     """A value as it was typed, which is of no type yet."""
 
     __slots__ = ()
@@ -52,7 +52,7 @@ class Setting:
         Examples
         --------
         >>> mu = Setting("mu", float, 0.01, "Weight of the proximal term.")
-        >>> mu.read(Text("0.5")), mu.read(1)
+        >>> mu.read(RawText("0.5")), mu.read(1)
         (0.5, 1.0)
         >>> mu.read("0.5", "fedprox")
         Traceback (most recent call last):
@@ -62,7 +62,7 @@ class Setting:
             return convert(value, self.type)
         except (TypeError, ValueError, OverflowError):
             begin = f"{where}: " if where else ""
-            name = self.name.replace("_", "-") if isinstance(value, Text) else self.name
+            name = self.name.replace("_", "-") if isinstance(value, RawText) else self.name
             raise ValueError(
                 f"{begin}{name} must be {described(self.type)}, got {shown(_plain(value))}"
             ) from None
@@ -113,7 +113,7 @@ def plain(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Text) else value
+    return str(value) if isinstance(value, RawText) else value
 
 
 def flag(name: str) -> str:
@@ -182,11 +182,11 @@ STRICTNESS = (types.NoneType, Literal, bool, int, float, Path)
 def convert(value: Any, kind: Any) -> Any:
     """A value as one of that type; raises `TypeError` or `ValueError` if it is none.
 
-    A `Text` is read: numbers, true and false, none, a list as a+b. Other values must be of the type
-    already, where a whole number is a number, a list a tuple, and the text none is None.
+    A `RawText` is read: numbers, true and false, none, a list as a+b. Other values must be of the
+    type already, where a whole number is a number, a list a tuple, and the text none is None.
     """
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    text = str(value) if isinstance(value, Text) else None
+    text = str(value) if isinstance(value, RawText) else None
     if origin in (typing.Union, types.UnionType):
         return _any_of(value, inner)
     if kind is Any:
@@ -206,7 +206,7 @@ def convert(value: Any, kind: Any) -> Any:
     if kind is Path:
         return Path(_check(_plain(value), isinstance(value, str | Path)))
     if origin in SEQUENCES:
-        items = value if text is None else [Text(item) for item in text.split("+")]
+        items = value if text is None else [RawText(item) for item in text.split("+")]
         _check(items, isinstance(items, list | tuple))
         return tuple(convert(item, inner[0]) for item in items)
     if origin in (Mapping, dict):

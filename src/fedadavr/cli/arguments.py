@@ -16,7 +16,7 @@ from fedadavr.experiments.experiment import Experiment, by_field
 from fedadavr.experiments.options import RunOptions
 from fedadavr.naming import unknown
 from fedadavr.plugins import load_file
-from fedadavr.settings import REQUIRED, Setting, Settings, Text, flag, plain
+from fedadavr.settings import REQUIRED, RawText, Setting, Settings, flag, plain
 from fedadavr.settings import settings_of as fields_of
 
 A = TypeVar("A", bound="Arguments")
@@ -54,7 +54,7 @@ def parse(
     """The words typed, over the file that `--config` names, over the defaults.
 
     The settings are those of the algorithms that are typed or in the file; what is typed of them
-    stays a `Text`, which each algorithm reads by its own type.
+    stays a `RawText`, which each algorithm reads by its own type.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def _call_tyro(
     )
     values, words = getattr(found, title), set(words_of(argv))
     typed = {
-        name: Text(value) if isinstance(value, str) else value
+        name: RawText(value) if isinstance(value, str) else value
         for name in known
         if name in words or f"no_{name}" in words
         for value in [getattr(values, name)]

@@ -25,7 +25,7 @@ from fedadavr.defaults import FIRST, filled
 from fedadavr.models.registry import models
 from fedadavr.naming import unknown
 from fedadavr.plugins import load_file
-from fedadavr.settings import Setting, Settings, Text, flag, plain
+from fedadavr.settings import RawText, Setting, Settings, flag, plain
 from fedadavr.settings import settings_of as fields_of
 from fedadavr.stores import Store
 from fedadavr.vector import Layout
@@ -216,7 +216,7 @@ class Experiment:
             if setting not in known:
                 names = [known.replace("_", "-") for known in known]
                 raise ValueError(f"{spec}: {unknown(f'setting of {name}', key, names)}")
-            own[setting] = known[setting].read(Text(value), spec)
+            own[setting] = known[setting].read(RawText(value), spec)
         return self.updated(algorithm=name, **own)
 
     def server(

@@ -9,7 +9,7 @@ from typing import Any
 from fedadavr.algorithms.registry import user_settings
 from fedadavr.experiments.experiment import Experiment, fields_of_experiment
 from fedadavr.naming import unknown
-from fedadavr.settings import Text, flag
+from fedadavr.settings import RawText, flag
 
 
 def grid(
@@ -76,7 +76,7 @@ def typed(
         known = dict.fromkeys(itertools.chain(fields_of_experiment(), *owns))
         names = [known.replace("_", "-") for known in known if known != "settings"]
         raise ValueError(f"{where}: {unknown('setting', key, names)}")
-    texts = [Text(value) for value in values]
+    texts = [RawText(value) for value in values]
     if len(kinds) > 1:
         return name, texts
     (setting,) = kinds.values()
