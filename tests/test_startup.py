@@ -16,9 +16,7 @@ from fedadavr.cli import COMMANDS, EXTRAS
 SOURCES = Path(fedadavr.__file__).parent
 HEAVY = ("torch", "numba", "flwr", "plotly", "matplotlib", "redis")
 RECORDS = Path(__file__).parent.parent / "results" / "paper"
-EXPERIMENTS = ("run", "compare", "sweep")
-NOT_MOVED_YET = {"experiments/command_line.py", "experiments/compare.py",
-                 "experiments/run_command.py"}  # fmt: skip
+EXPERIMENTS = ("run", "compare", "sweep", "algorithms")
 
 
 def python(program: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -52,7 +50,7 @@ def test_nothing_below_the_command_line_imports_rich_or_tyro() -> None:
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if any(name.partition(".")[0] in ("rich", "tyro") for name in names):
                 found.append(str(path.relative_to(SOURCES)))
-    assert set(found) <= NOT_MOVED_YET
+    assert found == []
 
 
 def heavy_after(typed: list[list[str]], heavy: tuple[str, ...]) -> dict[str, list[str]]:
@@ -78,7 +76,6 @@ def test_help_and_slips_import_nothing_heavy() -> None:
     assert heavy_after(typed, HEAVY) == {}
 
 
-@pytest.mark.xfail(reason="RunOptions stands in experiments/run.py, which imports PyTorch")
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_help_on_experiments_imports_no_pytorch(name: str) -> None:
     """Their settings are told without it."""

@@ -6,6 +6,7 @@ import json as json_format
 import statistics
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +16,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from fedadavr.experiments.records import RECORDS, RunRecord, run_id
+from fedadavr.experiments.records import RECORDS, RunRecord, run_id, varying
 from fedadavr.experiments.sweep import Progress, label
 
 
@@ -84,8 +85,7 @@ def by_seed(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
     """Runs that differ in their seed only, together."""
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
-        rest = {k: v for k, v in record.settings.items() if k != "seed"}
-        groups.setdefault(run_id(rest), []).append(record)
+        groups.setdefault(run_id(replace(record.experiment, seed=0)), []).append(record)
     return groups
 
 
@@ -95,11 +95,7 @@ def results_table(records: list[RunRecord], most: int = 40) -> Table:
     One that diverged counts as 0 % there.
     """
     groups = list(by_seed(records).values())
-    names = dict.fromkeys(name for record in records for name in record.settings)
-    varying = [
-        name for name in names
-        if name != "seed" and len({str(r.settings.get(name)) for r in records}) > 1
-    ]  # fmt: skip
+    names = varying(records)
     lines: list[tuple[float, list[str]]] = []
     for group in groups:
         found = [r.final_accuracy for r in group if r.final_accuracy is not None]
@@ -107,12 +103,12 @@ def results_table(records: list[RunRecord], most: int = 40) -> Table:
         text += f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
         lost = len(group) - len(found)
         text += f" ({lost} diverged)" if lost else ""
-        cells = [_cell(group[0].settings.get(name)) for name in varying]
+        cells = [_cell(group[0].experiment.get(name)) for name in names]
         lines.append((sum(found) / len(group), [*cells, text, str(len(group))]))
     lines.sort(key=lambda line: -line[0])
     title = f"the best {most} of {len(lines)}" if len(lines) > most else None
     table = Table(title=title, title_justify="left")
-    for name in varying:
+    for name in names:
         table.add_column(name.replace("_", "-"))
     table.add_column("accuracy %", justify="right")
     table.add_column("seeds", justify="right")
