@@ -321,7 +321,7 @@ def test_sampling_by_kinds_does_not_pull_the_model() -> None:
         ({"center_rate": 0.0}, "center_rate must be a finite number above 0"),
         ({"center_rate": 1.5}, "center_rate must not be above 1"),
         ({"trust": 1.5}, "trust must be 'learned' or from 0 to 1"),
-        ({"trust": "much"}, "trust must be 'learned' or a number"),
+        ({"trust": "much"}, "trust must be a number or 'learned'"),
         ({"trust_decay": 1.0}, "trust_decay must lie in"),
         ({"sampler": "best"}, "sampler must be 'uniform' or 'kinds'"),
         ({"sampler": "kinds", "memories": "own"}, "needs the memory of centers"),

@@ -393,6 +393,8 @@ def test_algorithms_are_listed_with_their_settings(capsys: pytest.CaptureFixture
     told = json.loads(capsys.readouterr().out)
     assert {"fedavg", "fedadavr-plus"} <= {line["name"] for line in told}
     for line in told:
+        if line["name"].startswith("plus-"):  # of a study, which another test has loaded
+            continue
         assert line["about"]
         assert all(setting["help"] for setting in line["settings"].values()), line["name"]
     (prox,) = (line for line in told if line["name"] == "fedprox")

@@ -808,7 +808,7 @@ def test_a_memory_that_begins_to_prune_late(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [0, -1, 2.5, True])
 def test_a_bad_prune_after_is_refused(value: Any) -> None:
     """It counts rounds."""
-    with pytest.raises(ValueError, match="prune_after must be a whole number from 1 up"):
+    with pytest.raises(ValueError, match="prune_after must be a whole number"):
         algorithm("fedadavr", LAYOUT, prune_after=value)
 
 

@@ -86,7 +86,7 @@ def committed(path: Path) -> bool:
 def test_a_killed_sweep_goes_on(mine: str, tmp_path: Path) -> None:
     """kill -9 after the first record: nothing is lost, a run goes on from its checkpoint."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    more = ["--grid", "seed=1,2,3", "--rounds", "40", "--checkpoint-every", "2"]
+    more = ["--grid", "seed=1,2,3", "--rounds", "120", "--checkpoint-every", "2"]
     main(words(mine, whole, *more))
     program = [sys.executable, "-c", "from fedadavr.cli import main; main()"]
     process = subprocess.Popen([*program, *words(mine, cut, *more)], stdout=subprocess.DEVNULL,
@@ -121,7 +121,7 @@ def test_a_killed_sweep_goes_on(mine: str, tmp_path: Path) -> None:
 def test_a_killed_sweep_with_stores_goes_on(mine: str, tmp_path: Path) -> None:
     """Each run has a store of its own, resumes from it after kill -9, and leaves none behind."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    more = ["--grid", "seed=1,2,3", "--rounds", "40", "--workers", "2"]
+    more = ["--grid", "seed=1,2,3", "--rounds", "120", "--workers", "2"]
     stores = ["--store", "lmdb", "--commit-every", "3"]
     main(words(mine, whole, *more))
     program = [sys.executable, "-c", "from fedadavr.cli import main; main()"]
@@ -135,7 +135,7 @@ def test_a_killed_sweep_with_stores_goes_on(mine: str, tmp_path: Path) -> None:
             len(path.read_bytes().splitlines()) for path in cut.glob("unfinished/*/metrics.jsonl")
         ]
 
-    while len(rounds()) < 2 or min(rounds()) < 7:  # both have committed
+    while max(rounds(), default=0) < 7:  # one has committed
         assert process.poll() is None, "it ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.001)

@@ -144,9 +144,8 @@ def remembered_sizes(server: Algorithm, cohort: Cohort, records: CohortRecords) 
     memory, claims = server.memory, cohort.examples
     sizes = [int(n) for n in claims]
     usual, anybody = server.influence.usual_examples(claims)
-    if memory is None or memory.weights == "clients" or not server.clip:
-        return sizes
-    if max(sizes) <= anybody:
+    off = not server.clip or server.max_share is not None
+    if memory is None or memory.weights == "clients" or off or max(sizes) <= anybody:
         return sizes
     everyone = max(memory.weight, float(np.minimum(claims, GROWTH * usual).sum()))
     for i, (client, record) in enumerate(zip(cohort.clients, records.records, strict=True)):

@@ -118,7 +118,7 @@ class Influence:
         if cohort.known < 3:
             both = self.lengths.joined(lengths)
             if both.known < LITTLE:
-                return max(both.median if both.known > FEWEST else 0.0, model)
+                return max(history, both.median if both.known > FEWEST else 0.0, model)
             return both.median if history == 0.0 else history
         anchor, leap = history or model, LEAP_EARLY if early else LEAP
         return max(history, min(cohort.median, leap * anchor))

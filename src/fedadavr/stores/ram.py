@@ -74,7 +74,7 @@ class RamStore:
 def open_ram(address: str, *, key: bytes | None, read_only: bool, must_exist: bool) -> RamStore:
     """A new store in RAM."""
     if address != "ram":
-        raise ValueError(f"a memory in RAM has the address ram, nothing more, got {address!r}")
+        raise ValueError(f"{address!r}: it must be ram, lmdb:FOLDER or redis://HOST:PORT")
     if key is not None:
         raise ValueError("a memory in RAM is not encrypted: omit the key file")
     return RamStore()
