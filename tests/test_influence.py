@@ -759,7 +759,7 @@ def test_a_small_honest_client_is_not_clipped_for_its_few_steps() -> None:
 # --- clients that come once ---
 
 
-def settle(server: Any, cohort: int, rounds: int, attack: Any, gone: bool = True) -> float:
+def settle(server: Any, cohort: int, rounds: int, attack: Any) -> float:
     """How far from the honest optimum the model ends; client 0 may attack, and then stay away."""
     w = START
     for round in range(1, rounds + 1):
