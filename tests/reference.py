@@ -100,6 +100,7 @@ class Clip:
     multiple: float
     accepted: list[list[float]] = field(default_factory=list)  # the lengths of each round
     steps: list[list[float]] = field(default_factory=list)  # and the steps that were claimed
+    examples: list[list[float]] = field(default_factory=list)  # and the examples
 
     @staticmethod
     def median(weighted: list[tuple[float, float]]) -> float:
@@ -136,7 +137,9 @@ class Clip:
         faded = self.faded(self.accepted)
         history = self.median(faded)
         if len(now) < 3:
-            return history or self.median(faded + now) or model
+            both = self.median(faded + now)
+            few = sum(weight for _, weight in faded + now) < 10
+            return max(history, both, model) if few else history or both
         early = len(self.accepted) < 3 or sum(weight for _, weight in faded) < 10
         return max(history, min(self.median(now), (1000 if early else 10) * (history or model)))
 
@@ -147,13 +150,31 @@ class Clip:
         lengths = [float(np.linalg.norm(x)) for x in g]
         bound = self.multiple * self.scale(lengths, model / eta_c)
         part = [1.0] * len(g) if m is None else self.fractions(K, m)
-        factors = [
-            0.1 * bound * f / x if x > bound * f else 1.0
-            for x, f in zip(lengths, part, strict=True)
-        ]
+        long = [x > bound * f for x, f in zip(lengths, part, strict=True)]
+        told = list(zip(lengths, part, long, strict=True))
         self.steps.append(K)
-        self.accepted.append([f * x for f, x in zip(factors, lengths, strict=True)])
-        return factors
+        self.accepted.append([0.1 * bound * f if too else x for x, f, too in told])
+        return [bound / self.multiple * f / x if too else 1.0 for x, f, too in told]
+
+    def remembered(
+        self, n: dict[str, int], before: Mapping[str, int], waiting: Mapping[str, Any], P: float
+    ) -> dict[str, int]:
+        """The examples that each client is remembered with: no more than a few times the usual."""
+        now, faded = [(float(x), 1.0) for x in n.values()], self.faded(self.examples)
+        known = faded if sum(weight for _, weight in faded) >= 10 else faded + now
+        usual, anybody = self.median(known), 2.0
+        if not usual:
+            anybody = 10.0
+            part, power = np.frexp(min(x for x, _ in known))
+            usual = 2.0 ** (power - (0.5 if part > np.sqrt(0.5) else 1))
+        everyone = max(P, sum(min(x, 10 * usual) for x in n.values()))
+        if max(n.values()) > anybody * usual:
+            for i, x in n.items():
+                others = everyone - max(before.get(i, 0), min(x, 10 * usual))
+                most = min(10 * usual, max(anybody * usual, others / 4))
+                most = max(most, 3 * before.get(i, 0), waiting.get(i) or 0, 1)
+                n = n | {i: int(min(x, most))}
+        return n
 
 
 @dataclass
@@ -248,7 +269,7 @@ class Server:
         if self.clip is not None:
             length, root = float(np.linalg.norm(w.astype(np.float64))), np.sqrt(len(w))
             model = 0.1 * (length if length > 1e-3 * root else root)
-            claimed = [float(u.steps) for u in S]
+            claimed = [float(u.steps or 0) for u in S]
             left = self.clip.factors([*g.values()], model, self.eta_c, claimed, o.get("m"))
             for u, factor in zip(S, left, strict=True):
                 if factor < 1:  # and never more, in float32
@@ -260,8 +281,14 @@ class Server:
         K = {u.client: u.steps for u in S}
         N_sent, c_sent = self.N, self.sum(lambda j: 1.0)
         if rule != "cluster-fedvarp":
+            by_examples = rule.startswith("fedadavr") or o.get("weighting") == "examples"
+            kept = n
+            if self.clip is not None and by_examples:
+                kept = self.clip.remembered(n, self.n, self.waiting, self.P)
             for i in g:
-                self.see(i, n[i])
+                self.see(i, kept[i])
+        if self.clip is not None:
+            self.clip.examples.append([float(x) for x in n.values()])
         a, N, P = sum(n.values()), self.N, self.P
         r = getattr(self, rule.replace("-", "_"))(g, n, K, a, N, P, c=c_sent / max(N_sent, 1), **o)
         return self.optimizer.step(w, self.eta_c * r)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedadavr import Layout, Update, algorithm
-from fedadavr.memory import open_store
+from fedadavr.stores import open_store
 
 LAYOUT = Layout({"a": (40, 30), "b": (31,), "c": (7, 3)})
 CLIENTS = 30
@@ -54,7 +54,7 @@ def digest(server: Any, w: Any) -> str:
     for part in flat(server.state_dict()):
         parts.update(part)
     if server.memory is not None:
-        for client, r in sorted((c, (r.weight, r.round, r.owner, r.kind, r.data.tobytes()))
+        for client, r in sorted((c, (r.weight, r.round, r.owner, r.label, r.data.tobytes()))
                                 for c, r in server.memory.records()):  # fmt: skip
             parts.update(repr((client, *r)).encode())
     return parts.hexdigest()

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedadavr import Layout, Update, algorithm, algorithms
+from fedadavr import Layout, Update, algorithm
+from fedadavr.algorithms import algorithm_names
 from fedadavr.optimizers import OPTIMIZERS
 from tests import reference
 
@@ -26,18 +27,18 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
 }
 CASES = [
     (name, extra)
-    for name in algorithms()
+    for name in algorithm_names()
     if name != "fedadavr-plus"  # a cosine at the threshold may fall on either side: test_plus.py
     for extra in EXTRA.get(name, [{}])
 ]
 REMEMBERING = {
-    name for name in algorithms() if hasattr(algorithm(name, Layout({"x": (1,)})), "codec")
+    name for name in algorithm_names() if hasattr(algorithm(name, Layout({"x": (1,)})), "codec")
 }
 
 
 def reference_server(name: str, layout: Layout, server: Any, **chosen: Any) -> reference.Server:
     """The reference with the settings of a server."""
-    mine = server.stepper
+    mine = server.server_optimizer
     optimizer = reference.Optimizer(
         mine.name, layout.shapes, mine.lr, mine.beta1, mine.beta2, mine.eps, mine.weight_decay,
         mine.trust_ratio,
@@ -144,7 +145,7 @@ def test_order_of_arrival_does_not_matter() -> None:
         Update(c, w + rng.normal(size=w.size).astype(np.float32), k + 1, k + 1)
         for k, c in enumerate(CLIENTS)
     ]
-    for name in algorithms():
+    for name in algorithm_names():
         forward, backward = algorithm(name, layout), algorithm(name, layout)
         np.testing.assert_array_equal(
             forward.step(w, updates), backward.step(w, updates[::-1]), err_msg=name

@@ -14,8 +14,8 @@ import pytest
 
 from fedadavr.cli import main
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.experiments.run import Machine, run
-from fedadavr.memory import StoreError, open_store
+from fedadavr.experiments.run import RunOptions, run
+from fedadavr.stores import StoreError, open_store
 from tests.rounds import flat, opened
 from tests.test_runs import outcome, small
 
@@ -34,7 +34,7 @@ def files(path: Path) -> dict[str, bytes]:
 def test_damaged_weights_are_noticed(mine: str, tmp_path: Path) -> None:
     """Wherever a byte of the model is changed, the run does not go on, and nothing is rewritten."""
     out = tmp_path / "run"
-    run(small(mine), Machine(), out)
+    run(small(mine), RunOptions(), out)
     with open_store(RunFolder(out).checkpoint(), read_only=True) as store:  # type: ignore[union-attr]
         w = store.state()["w"].tobytes()  # type: ignore[index]
     whole = (out / "checkpoint" / "data.mdb").read_bytes()
@@ -49,7 +49,7 @@ def test_damaged_weights_are_noticed(mine: str, tmp_path: Path) -> None:
         (out / "checkpoint" / "data.mdb").write_bytes(raw)
         before = files(out)
         with pytest.raises(StoreError, match=r"state\.w/0 has a wrong checksum"):
-            run(small(mine, rounds=14), Machine(), out, resume=True)
+            run(small(mine, rounds=14), RunOptions(), out, resume=True)
         assert files(out) == before
 
 
@@ -58,7 +58,7 @@ def test_a_missing_checkpoint_does_not_begin_again(
 ) -> None:
     """The lines that there are stay; one sentence says what to do."""
     out = tmp_path / "run"
-    run(small(mine), Machine(), out)
+    run(small(mine), RunOptions(), out)
     shutil.rmtree(out / "checkpoint")
     before = files(out)
     with pytest.raises(SystemExit):
@@ -75,15 +75,15 @@ def test_a_missing_checkpoint_does_not_begin_again(
 def test_a_run_that_was_never_kept_begins_again(mine: str, tmp_path: Path) -> None:
     """Killed before its first checkpoint it has nothing to lose, and its lines are written anew."""
     out, whole = tmp_path / "run", tmp_path / "whole"
-    run(small(mine), Machine(), whole)
+    run(small(mine), RunOptions(), whole)
 
     def die(row: dict[str, Any]) -> None:
         if row["round"] == 3:
             raise RuntimeError("as if killed")
 
     with pytest.raises(RuntimeError):
-        run(small(mine), Machine(checkpoint_every=0), out, on_row=die)
-    run(small(mine), Machine(), out, resume=True)
+        run(small(mine), RunOptions(checkpoint_every=0), out, on_row=die)
+    run(small(mine), RunOptions(), out, resume=True)
     assert outcome(out) == outcome(whole)
 
 
@@ -92,7 +92,7 @@ def test_resume_twice_at_once_is_refused(
 ) -> None:
     """The second one says who has the run, and touches nothing."""
     out = tmp_path / "run"
-    run(small(mine), Machine(), out)
+    run(small(mine), RunOptions(), out)
     with open_store(RunFolder(out).checkpoint()):  # type: ignore[union-attr]
         before = files(out)
         words = ["run", "--resume", str(out), "--rounds", "14", "--load", mine]
@@ -109,17 +109,17 @@ def test_resume_twice_at_once_is_refused(
 def test_another_runs_checkpoint_is_refused(mine: str, tmp_path: Path) -> None:
     """Copied by mistake, it would silently be a mixture of two."""
     for seed in (1, 2):
-        run(small(mine, seed=seed), Machine(), tmp_path / str(seed))
+        run(small(mine, seed=seed), RunOptions(), tmp_path / str(seed))
     shutil.rmtree(tmp_path / "1" / "checkpoint")
     shutil.copytree(tmp_path / "2" / "checkpoint", tmp_path / "1" / "checkpoint")
     with pytest.raises(ValueError, match="holds another run than the one in"):
-        run(small(mine, seed=1, rounds=14), Machine(), tmp_path / "1", resume=True)
+        run(small(mine, seed=1, rounds=14), RunOptions(), tmp_path / "1", resume=True)
 
 
 def test_nothing_executable_in_a_checkpoint(mine: str, tmp_path: Path) -> None:
     """The manifest is JSON, all else numbers: a pickle would begin with its protocol's byte."""
     out = tmp_path / "run"
-    run(small(mine, codec="int8"), Machine(), out)
+    run(small(mine, codec="int8"), RunOptions(), out)
     with lmdb.open(str(out / "checkpoint"), max_dbs=7, readonly=True) as env, env.begin() as txn:
         manifest = txn.get(b"manifest", db=env.open_db(b"state", txn, create=False))
     assert manifest is not None
@@ -141,7 +141,7 @@ def test_a_run_of_version_0_1_goes_on(
     main(["memory", "upgrade", str(out)])
     assert "can be continued" in capsys.readouterr().out
     main(["run", "--resume", str(out), "--load", mine])
-    run(small(mine, algorithm="fedadavr-plus", codec="int8"), Machine(), whole)
+    run(small(mine, algorithm="fedadavr-plus", codec="int8"), RunOptions(), whole)
     (_, records), rows = outcome(out)
     (_, expected_records), expected_rows = outcome(whole)
     assert records == expected_records
@@ -166,25 +166,124 @@ def test_going_back_to_a_round(
 ) -> None:
     """`--snapshot-every`, `memory rewind`, and the run ends as it would have."""
     out, whole = tmp_path / "run", tmp_path / "whole"
-    run(small(mine), Machine(), whole)
-    run(small(mine), Machine(snapshot_every=3, checkpoint_every=1), out)
+    run(small(mine), RunOptions(), whole)
+    run(small(mine), RunOptions(snapshot_every=3, checkpoint_every=1), out)
     main(["memory", "rewind", str(out), "--round", "6"])
     assert "is at round 6 again" in capsys.readouterr().out
-    run(small(mine), Machine(), out, resume=True)
+    run(small(mine), RunOptions(), out, resume=True)
     assert outcome(out) == outcome(whole)
     with pytest.raises(SystemExit):
         main(["memory", "rewind", str(out), "--round", "7"])
     assert "has no snapshot of round 7; there are: 3, 6" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", [b"\xff", b"5", b"{}", b'{"round": "x"}', b"{"])
-def test_a_damaged_line_costs_only_itself(line: bytes, mine: str, tmp_path: Path) -> None:
-    """The other lines stay, and the file as it was is kept beside it."""
+ROW = b'{"round": 2, "elapsed": 1.0, "loss": 1.0, "accuracy": 9.0, "client_accuracy": [1.0]}'
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"\xff", "it is not JSON"), (b"{", "it is not JSON"), (b"[" * 99_999, "it is not JSON"),
+        (b"5", "it has no round"), (b"{}", "it has no round"), (b'{"round": "x"}', "has no round"),
+        (ROW.replace(b"elapsed", b"elapsee"), "it has no 'elapsed'"),
+        (ROW.replace(b"accuracy", b"accuracz", 1), "it has no 'accuracy'"),
+        (ROW.replace(b'"loss"', b'"losz"'), "it has no 'loss'"),
+        (ROW.replace(b": 1.0", b': "x"', 1), "its 'elapsed' is \"x\""),
+        (ROW.replace(b": 1.0", b": NaN", 1), "its 'elapsed' is NaN"),
+        (ROW.replace(b": 9.0", b": null", 1), "its 'accuracy' is null"),
+        (ROW.replace(b"[1.0]", b"[{}]", 1), "its 'client_accuracy' is [{}]"),
+        (ROW.replace(b"{", b'{"seconds_training": [], '), "its 'seconds_training' is []"),
+    ],
+    ids=range(14),
+)  # fmt: skip
+def test_a_damaged_line_costs_only_itself(
+    line: bytes, why: str, mine: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other lines stay, the file as it was is kept beside it, and the log names the line."""
     out = tmp_path / "run"
-    run(small(mine), Machine(), out)
+    run(small(mine), RunOptions(), out)
     lines = (out / "metrics.jsonl").read_bytes().splitlines(keepends=True)
     broken = b"".join([lines[0], line + b"\n", *lines[2:]])
     (out / "metrics.jsonl").write_bytes(broken)
-    run(small(mine, rounds=14), Machine(), out, resume=True)
+    run(small(mine, rounds=14), RunOptions(), out, resume=True)
     assert [row["round"] for row in RunFolder(out).rows()] == [1, *range(3, 15)]
     assert (out / "metrics.jsonl.damaged").read_bytes() == broken
+    said = [record.getMessage() for record in caplog.records]
+    (sentence,) = [text for text in said if f"{out / 'metrics.jsonl'}, line 2, is not a" in text]
+    assert why in sentence
+
+
+def test_a_file_of_damaged_lines_is_said_in_one_sentence(
+    mine: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the run ends as it should."""
+    out = tmp_path / "run"
+    run(small(mine), RunOptions(), out)
+    path = out / "metrics.jsonl"
+    path.write_text(path.read_text().replace('"elapsed"', '"elapsee"'))
+    before = path.read_bytes()
+    result = run(small(mine, rounds=14), RunOptions(), out, resume=True)
+    assert result.finished
+    assert (out / "metrics.jsonl.damaged").read_bytes() == before
+    said = [r.getMessage() for r in caplog.records if "is not a round's" in r.getMessage()]
+    (sentence,) = said
+    assert "line 1, is not a round's: it has no 'elapsed'; it is left out (so are 11" in sentence
+
+
+@pytest.mark.parametrize("lost", ["lines", "checkpoint", "mark"])
+def test_a_run_without_its_settings_is_not_written_over(
+    lost: str, mine: str, tmp_path: Path
+) -> None:
+    """The command typed again is refused while anything else of the run is there."""
+    out = tmp_path / "run"
+    run(small(mine), RunOptions(), out)
+    (out / "config.toml").unlink()
+    if lost in ("lines", "mark"):
+        (out / "metrics.jsonl").unlink()
+    if lost == "checkpoint":
+        shutil.rmtree(out / "checkpoint")
+    if lost == "mark":
+        (out / "committed").unlink()
+    before = files(out)
+    for machine in (RunOptions(), RunOptions(store=f"lmdb:{tmp_path / 'other'}")):
+        with pytest.raises(ValueError, match=r"holds a run already, whose config\.toml is lost"):
+            run(small(mine), machine, out)
+    assert files(out) == before
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_start_that_was_refused_or_killed_can_be_typed_again(mine: str, tmp_path: Path) -> None:
+    """A checkpoint without a round is no run yet."""
+    out = tmp_path / "run"
+    with open_store(RunFolder(out).checkpoint()):  # type: ignore[union-attr]
+        pass
+    assert run(small(mine), RunOptions(), out).finished
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_emptied_checkpoint_does_not_begin_again(
+    elsewhere: bool, mine: str, tmp_path: Path
+) -> None:
+    """A store that is sound but holds no round is not the run's any more; its lines stay."""
+    out, store = tmp_path / "run", tmp_path / "store"
+    run(small(mine), RunOptions(store=f"lmdb:{store}" if elsewhere else None), out)
+    place = store if elsewhere else out / "checkpoint"
+    shutil.rmtree(place)
+    with open_store(f"lmdb:{place}"):  # type: ignore[union-attr]
+        pass
+    before = files(tmp_path)
+    with pytest.raises(ValueError, match=rf"has rounds, but lmdb:{place} holds none: restore it"):
+        run(small(mine, rounds=14), RunOptions(), out, resume=True)
+    assert files(tmp_path) == before
+
+
+def test_a_store_that_is_no_runs_is_refused(mine: str, tmp_path: Path) -> None:
+    """One that a server of one's own has written, say, which notes no settings."""
+    out = tmp_path / "run"
+    run(small(mine), RunOptions(), out)
+    with opened(RunFolder(out).checkpoint()) as store:
+        state = store.state()
+        state["extra"] = {}
+        store.commit({}, state)
+    with pytest.raises(ValueError, match="holds another run than the one in"):
+        run(small(mine, rounds=14), RunOptions(), out, resume=True)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fedadavr.cli import main
-from fedadavr.loading import load_file
+from fedadavr.plugins import load_file
 
 
 def typed(*words: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +43,7 @@ def test_run_ends_with_one_object(
     assert result["rounds"] == 4
     assert result["run_dir"] == str(out)
     assert {p.name for p in out.iterdir()} == {
-        "config.toml", "metrics.jsonl", "checkpoint"
+        "config.toml", "metrics.jsonl", "checkpoint", "committed"
     }  # fmt: skip
 
 
@@ -86,18 +86,19 @@ def test_config_files_and_flags(
         (["run", "--config", "nowhere.toml"], "there is no file nowhere.toml"),
         (["run", "--load", "nowhere.py"], "there is no file nowhere.py"),
         (["compare", "--algorithms", "fedavg", "fedavg"], "names something twice"),
-        (["compare", "--algorithms", "fedavg:beta1=x"], "beta1 must be of type float, got 'x'"),
-        (["compare", "--algorithms", "fedavg:rate=1"], "unknown setting 'rate'"),
-        (["compare", "--algorithms", "fedavg:rounds=3"], "unknown setting 'rounds'"),
+        (["compare", "--algorithms", "fedadam:beta1=x"], "beta1 must be a number, got 'x'"),
+        (["compare", "--algorithms", "fedavg:rate=1"], "unknown setting of fedavg 'rate'"),
+        (["compare", "--algorithms", "fedavg:rounds=3"], "unknown setting of fedavg 'rounds'"),
         (["run", "--model", "gru"], "the model gru does not fit the data set mnist-5k"),
         (["compare", "--codec", "int4"], "give it to those that have it, as NAME:codec=..."),
         (["compare", "--algorithm", "fedavg"], "compare takes --algorithms"),
         (["compare", "--target", "120"], "--target is an accuracy in percent"),
         (["data", "show", "--partition", "natural"], "does not come with clients"),
         (
-            ["bench"],
+            ["bench", "trains"],
             "there are: bench flower, bench memory, bench round, bench server, bench training",
         ),
+        (["memory", "inspct"], "unknown command 'memory inspct' (did you mean 'memory inspect'?)"),
         (["quadratics"], "did you mean 'quadratic'?"),
     ],
 )
@@ -121,7 +122,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
     [
         ("rounds = ", "is not valid TOML"),
         ("round = 3", "unknown setting 'round' (did you mean 'rounds'?)"),
-        ('rounds = "3"', "rounds must be of type int, got '3'"),
+        ('rounds = "3"', "rounds must be a whole number or none, got '3'"),
     ],
 )
 def test_a_bad_config_is_refused(
@@ -299,7 +300,7 @@ def test_data_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     picture = tmp_path / "who.png"
     main(["data", "show", "--partition", "lq-2", "--clients", "50", "--out", str(picture)])
     told = capsys.readouterr().out
-    assert "classes a client: 2 to 2, mean 2.0 of 10" in told
+    assert "classes per client: 2 to 2, mean 2.0 of 10" in told
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

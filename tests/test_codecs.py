@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedadavr import Layout, kernels
-from fedadavr.memory import CODECS
+from fedadavr.codecs import CODECS
 from tests import reference
 
 SHAPES: dict[str, tuple[int, ...]] = {"odd": (7,), "even": (4, 4), "one": (), "big": (4099,)}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fedadavr.memory import open_store
-from fedadavr.memory.checking import check
-from fedadavr.memory.durable import DurableStore
+from fedadavr.memory.verify import check
+from fedadavr.stores import open_store
+from fedadavr.stores.persistent import PersistentStore
 from tests.rounds import digest, play, server_on
 
 CHILD = ["-u", "-m", "tests.rounds"]
@@ -39,7 +39,7 @@ def killed_again_and_again(address: str, kills: int, every: int, key: Path | Non
         said += [int(line) for line in child.stdout if line.endswith("\n")]
         child.wait()
         with open_store(address, key) as store:  # type: ignore[union-attr]
-            assert isinstance(store, DurableStore)
+            assert isinstance(store, PersistentStore)
             state = store.state()
             done = 0 if state is None else state["extra"]["round"]
             assert done >= max(said, default=reached), "a round was lost that was said to be kept"

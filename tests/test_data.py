@@ -36,7 +36,7 @@ def test_mnist_5k_is_stratified(five_k: Dataset) -> None:
     assert abs(float(x.std()) - 1) < 0.05
 
 
-@pytest.mark.parametrize("partition", PARTITIONS)
+@pytest.mark.parametrize("partition", list(PARTITIONS))
 @pytest.mark.parametrize("clients", [10, 100])
 def test_nothing_is_lost_or_given_twice(five_k: Dataset, partition: str, clients: int) -> None:
     """Every example has exactly one owner, in train and in test; nobody has none to train on."""
@@ -47,7 +47,7 @@ def test_nothing_is_lost_or_given_twice(five_k: Dataset, partition: str, clients
     assert min(map(len, federation.train_parts)) > 0
 
 
-@pytest.mark.parametrize("partition", PARTITIONS)
+@pytest.mark.parametrize("partition", list(PARTITIONS))
 def test_train_and_test_have_the_same_shares(five_k: Dataset, partition: str) -> None:
     """A client's part of each class's test examples is its part of the train examples."""
     federation = federate(five_k, partition, 20, seed=1)

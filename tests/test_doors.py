@@ -19,16 +19,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedadavr import Layout, Rejected, Update, algorithm, algorithms
-from fedadavr.experiments.experiment import Experiment, read_toml
-from fedadavr.memory import Record, StoreError, open_store
-from fedadavr.memory.checking import check
-from fedadavr.memory.lmdb import LmdbStore
-from fedadavr.memory.opening import public
-from fedadavr.memory.records import SIZE, pack, unpack
-from fedadavr.memory.redis import _parse_url as parse_url
-from fedadavr.memory.seal import Seal
-from fedadavr.memory.store import Damaged
+from fedadavr import Layout, Rejected, Update, algorithm
+from fedadavr.algorithms import algorithm_names
+from fedadavr.cli.arguments import read_config
+from fedadavr.cli.run import RunArguments
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.folder import RunFolder
+from fedadavr.memory.verify import check
+from fedadavr.stores import Record, StoreError, open_store
+from fedadavr.stores.addresses import public
+from fedadavr.stores.lmdb import LmdbStore
+from fedadavr.stores.record_format import SIZE, pack, unpack
+from fedadavr.stores.redis import _parse_url as parse_url
+from fedadavr.stores.seal import Seal
+from fedadavr.stores.store import Damaged
 from tests.rounds import LAYOUT, flat, play, server_on
 
 CASES = int(os.environ.get("FUZZ", "150"))
@@ -63,7 +67,7 @@ odd_ids = st.one_of(
 
 
 def finite(server: Any, w: Any) -> bool:
-    arrays = [w, server.stepper.m, server.stepper.v]
+    arrays = [w, server.server_optimizer.m, server.server_optimizer.v]
     if server.memory is not None:
         arrays.append(server.memory.total)
     return all(np.isfinite(x).all() for x in arrays)
@@ -71,7 +75,7 @@ def finite(server: Any, w: Any) -> bool:
 
 @door
 @given(
-    st.sampled_from(algorithms()),
+    st.sampled_from(algorithm_names()),
     st.lists(st.lists(st.tuples(odd_ids, odd_weights, odd_numbers, odd_numbers, odd_numbers),
                       max_size=4), min_size=1, max_size=4),
 )  # fmt: skip
@@ -182,11 +186,13 @@ def test_configs(raw: bytes, text: str) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "c.toml"
+        path = Path(folder) / "config.toml"
         for content in (raw, text.encode(errors="ignore"), b'clients = "' + raw[:9] + b'"'):
             path.write_bytes(content)
             with contextlib.suppress(ValueError):
-                Experiment(**read_toml(path)).resolved()
+                RunFolder(path.parent).experiment().resolved()
+            with contextlib.suppress(ValueError):
+                RunArguments(**read_config(path, RunArguments)).experiment.resolved()
 
 
 @door

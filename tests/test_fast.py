@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from fedadavr.clients import FlatModel, Recipe
+from fedadavr.clients import FlatModel, LocalSGD
 from fedadavr.data import Arrays
 from fedadavr.models import build
 from fedadavr.models.fast import Path, Plain, winograd
@@ -131,11 +131,11 @@ def test_several_steps_are_the_plain_modules(name: str, corrected: bool) -> None
     _, inputs, classes = CASES[name]
     torch.manual_seed(0)
     data = Arrays(inputs(9), torch.randint(0, classes, (9,)))
-    recipe = Recipe(0.01, 0.9, epochs=2, batch_size=5, proximal_mu=0.1)
+    local_sgd = LocalSGD(0.01, 0.9, epochs=2, batch_size=5, proximal_mu=0.1)
     correction = 0.01 * torch.randn(plain.w.shape) if corrected else None
     start = plain.w.clone()
     losses = [
-        m.train(start, data, torch.arange(9), recipe, np.random.default_rng(0), correction)[0]
+        m.train(start, data, torch.arange(9), local_sgd, np.random.default_rng(0), correction)[0]
         for m in (fast, plain)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
@@ -151,12 +151,12 @@ def test_the_bits_do_not_depend_on_what_came_before(name: str) -> None:
     _, inputs, classes = CASES[name]
     torch.manual_seed(0)
     data = Arrays(inputs(16), torch.randint(0, classes, (16,)))
-    start, recipe = fresh.w.clone(), Recipe(0.01, 0.9, epochs=1, batch_size=6)
+    start, local_sgd = fresh.w.clone(), LocalSGD(0.01, 0.9, epochs=1, batch_size=6)
     for k in (3, 16, 7):
-        used.train(start, data, torch.arange(k), recipe, np.random.default_rng(k))
+        used.train(start, data, torch.arange(k), local_sgd, np.random.default_rng(k))
         used.evaluate(start, data, torch.arange(k))
     for m in (fresh, used):
-        m.train(start, data, torch.arange(16), recipe, np.random.default_rng(0))
+        m.train(start, data, torch.arange(16), local_sgd, np.random.default_rng(0))
     assert torch.equal(fresh.w, used.w)
 
 
@@ -188,7 +188,7 @@ def test_coordinates_that_meet_no_data_are_left_alone() -> None:
     assert int(in_play.sum()) == path.w.numel() == 4_234_826
     assert not plain.gradient[in_play == 0].any()
     data, start = Arrays(x, y), fast.w.clone()
-    fast.train(start, data, torch.arange(3), Recipe(0.1, 0.9, 1, 3), np.random.default_rng(0))
+    fast.train(start, data, torch.arange(3), LocalSGD(0.1, 0.9, 1, 3), np.random.default_rng(0))
     changed = fast.w != start
     assert changed.any()
     assert not changed[in_play == 0].any()

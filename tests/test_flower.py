@@ -24,22 +24,24 @@ from flwr.app import (
     MetricRecord,
     RecordDict,
 )
+from flwr.serverapp.strategy.strategy_utils import aggregate_metricrecords
 from flwr.supercore.task_identity import TaskIdentity
 from torch import nn
 
 import fedadavr.flower as flower
-from fedadavr import Layout, Update, algorithm, algorithms
+from fedadavr import Layout, Update, algorithm
+from fedadavr.algorithms import algorithm_names
 from fedadavr.algorithms.registry import algorithm_class
-from fedadavr.clients import FlatModel, Recipe, layout_of
+from fedadavr.clients import FlatModel, LocalSGD, layout_of
 from fedadavr.data import Arrays, federate, load
 from fedadavr.flower.arrays import BadArrays, Model, view
 from fedadavr.flower.identity import Identities
-from fedadavr.flower.metrics import average
+from fedadavr.flower.metrics import aggregate, average
 from fedadavr.flower.replies import NothingAccepted
 from fedadavr.flower.strategy import CORRECTION
-from fedadavr.memory import StoreError
 from fedadavr.models import build
 from fedadavr.simulation import Engine
+from fedadavr.stores import StoreError
 from tests.flower_grid import LocalGrid, app_that
 from tests.flower_simulation import CASES, CONFIG, FAULTS, NODES, ROOT, ROUNDS
 
@@ -79,8 +81,8 @@ def test_flower_and_the_engine_agree(tmp_path: Path) -> None:
         if "codec" in settings or settings["algorithm"] == "scaffold":
             settings["population"] = NODES
         server = algorithm(settings.pop("algorithm"), layout, client_lr=0.01, **settings)
-        recipe = Recipe(0.01, 0.9, 1, 20, server.needs.proximal_mu)
-        with Engine(server, module, federation, recipe, seed=42, clients_per_round=2) as engine:
+        local_sgd = LocalSGD(0.01, 0.9, 1, 20, server.needs.proximal_mu)
+        with Engine(server, module, federation, local_sgd, seed=42, clients_per_round=2) as engine:
             for _ in range(ROUNDS):
                 engine.finish_training()
             expected = layout.split(engine.w.copy())
@@ -180,6 +182,71 @@ def test_one_clients_metrics_do_not_spoil_the_rounds(
     assert max(map(len, said)) < 2000
 
 
+Told = dict[str, Any]
+
+
+def averaged(told: list[Told], function: Any = average) -> tuple[Told | None, list[str]]:
+    """What comes of the clients' metrics, and what was noted."""
+    notes: list[str] = []
+    contents = {str(k): RecordDict({"m": MetricRecord(metrics)}) for k, metrics in enumerate(told)}
+    found = aggregate(
+        contents, "num-examples", function, lambda c, why: notes.append(f"{c}: {why}")
+    )
+    return None if found is None else dict(found), notes
+
+
+HONEST: Told = {"num-examples": 10, "accuracy": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("odd", "clients", "why"),
+    [
+        ({"num-examples": 10_000, "accuracy": 900.0}, 5, "out of all measure: 900, others' 0.9"),
+        ({"accuracy": -9.1}, 3, "out of all measure: 9.1, others' 0.9"),
+        ({"accuracy": [0.9]}, 5, "is a list of 1, others' a number"),
+        ({"accuracy": []}, 2, "is a list of 0, others' a number"),
+        ({"accuracy": [0.9] * 10_000}, 2, "is a list of 10000, others' a number"),
+        ({"num-examples": [10]}, 5, "'num-examples', a number above 0"),
+    ],
+)
+@pytest.mark.parametrize("function", [average, aggregate_metricrecords])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_metric_of_another_shape_or_size_costs_only_itself(
+    odd: Told, clients: int, why: str, function: Any, first: bool
+) -> None:
+    """Whoever comes first, by our average and by Flower's own; the log says it."""
+    honest, evil = [HONEST] * (clients - 1), [HONEST | odd]
+    found, notes = averaged(evil + honest if first else honest + evil, function)
+    assert found == {"accuracy": pytest.approx(0.9)}
+    assert type(found["accuracy"]) is float
+    (note,) = notes
+    assert note.startswith(f"{0 if first else clients - 1}: ")
+    assert why in note
+
+
+def test_on_a_tie_the_shorter_list_counts() -> None:
+    """A long one is not better for being long."""
+    for told in ([[1.0] * 10_000, [0.5, 0.5]], [[0.5, 0.5], [1.0] * 10_000]):
+        found, notes = averaged([HONEST | {"accuracy": values} for values in told])
+        assert found == {"accuracy": [0.5, 0.5]}
+        assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("accuracy", [0.0, 0.0, 0.0, 1.0]), ("accuracy", [0.0, 0.0, 0.0, 100.0]),
+        ("accuracy", [0.05, 0.05, 0.05, 0.9]), ("loss", [0.3, 0.02, 2.5]), ("loss", [0.1, 30.0]),
+        ("num-steps", [10, 10, 500]), ("loss", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+    ],
+)  # fmt: skip
+def test_honest_metrics_are_averaged_as_they_are(key: str, values: list[Any]) -> None:
+    """Clients that hold one class each are all wrong or all right; counts have heavy tails."""
+    found, notes = averaged([{"num-examples": 10, key: value} for value in values])
+    assert found == {key: pytest.approx(np.mean(values, axis=0).tolist())}
+    assert notes == []
+
+
 def test_metrics_are_averaged_over_those_that_have_them() -> None:
     """By examples; a client without one lowers nobody's mean."""
     told: list[dict[str, Any]] = [
@@ -207,6 +274,36 @@ def test_a_bad_buffer_costs_only_its_reply(evil: RecordDict) -> None:
     assert result.train_metrics_clientapp[1]["rejected"] == 1
     np.testing.assert_array_equal(strategy.buffer_values["bn.running_var"], [1.0, 1.0])
     np.testing.assert_array_equal(strategy.buffer_values["bn.num_batches_tracked"], 3)
+
+
+@pytest.mark.parametrize("evil", [reply(var=-1e-3), reply(count=-1)], ids=["variance", "count"])
+@pytest.mark.parametrize("clients", [1, 2, 3, 5])
+def test_a_variance_below_zero_is_refused_whoever_sends_it(
+    evil: RecordDict, clients: int, said: list[str]
+) -> None:
+    """Alone in its cohort, too, where nobody else's can be held against it; or all together."""
+    every = LocalGrid(app_that(lambda *_: evil), {100 + k: str(k) for k in range(clients)})
+    first = reply(0.0)["arrays"]
+    assert isinstance(first, ArrayRecord)
+    sizes = dict.fromkeys(("min_available_nodes", "min_train_nodes"), clients)
+    strategy = flower.FedAdaVR(fraction_evaluate=0.0, **sizes)  # type: ignore[arg-type]
+    result = strategy.start(every, first, 1)
+    assert result.train_metrics_clientapp[1]["rejected"] == clients
+    np.testing.assert_array_equal(strategy.buffer_values["bn.running_var"], [1.0, 1.0])
+    np.testing.assert_array_equal(strategy.buffer_values["bn.num_batches_tracked"], 3)
+    assert any("is negative, and the model's is not" in line for line in said)
+
+
+def test_a_mean_below_zero_is_taken() -> None:
+    """A running mean begins at zero, and a cohort's go where its data are."""
+    first = {"x": np.zeros(2, np.float32), "bn.running_mean": np.zeros(1, np.float32)}
+    below = RecordDict({
+        "arrays": record(first | {"bn.running_mean": np.full(1, -0.5, np.float32)}),
+        "metrics": MetricRecord({"num-examples": 10}),
+    })  # fmt: skip
+    strategy = flower.FedAvg(min_available_nodes=1, min_train_nodes=1, fraction_evaluate=0.0)
+    strategy.start(LocalGrid(app_that(lambda *_: below), {100: "0"}), record(first), 1)
+    np.testing.assert_array_equal(strategy.buffer_values["bn.running_mean"], [-0.5])
 
 
 def test_the_mean_of_buffers_stays_in_their_dtype() -> None:
@@ -319,7 +416,7 @@ def test_every_algorithm_has_a_strategy() -> None:
     classes = [value for value in vars(flower).values()
                if isinstance(value, type) and issubclass(value, flower.Strategy)]  # fmt: skip
     names = {cls.name for cls in classes} - {""}
-    ours = [n for n in algorithms() if algorithm_class(n).__module__.startswith("fedadavr.")]
+    ours = [n for n in algorithm_names() if algorithm_class(n).__module__.startswith("fedadavr.")]
     assert names == set(ours)  # others come from files that tests have loaded
     for cls in classes:
         if cls.name:
@@ -347,7 +444,7 @@ def test_the_server_needs_no_pytorch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import numpy as np\n"
-        "from fedadavr.flower import FedAdaVR, Guide, answer_identity\n"
+        "from fedadavr.flower import FedAdaVR, ClientHook, answer_identity\n"
         "from flwr.app import Array, ArrayRecord\n"
         "FedAdaVR(codec='int8')._prepare(ArrayRecord({'x': Array(np.ones(3, np.float32))}))\n"
     )
@@ -529,7 +626,7 @@ def test_tensors_apart_give_the_bits_of_one_vector() -> None:
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_the_guide_trains_as_the_engine_does(momentum: float) -> None:
+def test_the_client_hook_trains_as_the_engine_does(momentum: float) -> None:
     """Proximal term, correction and steps, around an ordinary PyTorch loop."""
     torch.manual_seed(0)
     x, y = torch.randn(30, 4), torch.randint(3, (30,))
@@ -543,8 +640,8 @@ def test_the_guide_trains_as_the_engine_does(momentum: float) -> None:
     correction = np.random.default_rng(2).normal(0, 0.1, layout.size).astype(np.float32)
     flat = FlatModel(net())
     start = flat.w.clone()
-    recipe = Recipe(0.1, momentum, 2, 7, proximal_mu=0.3)
-    flat.train(start, Arrays(x, y), torch.arange(30), recipe, np.random.default_rng(3),
+    local_sgd = LocalSGD(0.1, momentum, 2, 7, proximal_mu=0.3)
+    flat.train(start, Arrays(x, y), torch.arange(30), local_sgd, np.random.default_rng(3),
                torch.from_numpy(correction))  # fmt: skip
 
     sent = message({
@@ -554,7 +651,7 @@ def test_the_guide_trains_as_the_engine_does(momentum: float) -> None:
     })  # fmt: skip
     sgd = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=momentum)
     rng = np.random.default_rng(3)
-    with flower.Guide(sent, plain, sgd) as guide:
+    with flower.ClientHook(sent, plain, sgd) as hook:
         for _ in range(2):
             for batch in torch.from_numpy(rng.permutation(30)).split(7):
                 sgd.zero_grad()
@@ -562,6 +659,14 @@ def test_the_guide_trains_as_the_engine_does(momentum: float) -> None:
                 sgd.step()
     got = torch.cat([p.detach().reshape(-1) for p in plain.parameters()])
     torch.testing.assert_close(got, flat.w, rtol=1e-5, atol=1e-6)
-    assert guide.metrics == {"num-steps": 10}
+    assert hook.metrics == {"num-steps": 10}
     sgd.step()
-    assert guide.steps == 10  # it is over
+    assert hook.steps == 10  # it is over
+
+
+def test_the_old_name_of_the_client_hook_is_there_for_one_release() -> None:
+    """With a warning that says the new one."""
+    with pytest.warns(DeprecationWarning, match="Guide is called ClientHook now"):
+        assert flower.Guide is flower.ClientHook
+    with pytest.raises(AttributeError, match="has no attribute 'Gide'"):
+        flower.Gide  # noqa: B018

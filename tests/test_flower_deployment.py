@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from fedadavr.memory.checking import check
-from fedadavr.memory.lmdb import LmdbStore
+from fedadavr.memory.verify import check
+from fedadavr.stores.lmdb import LmdbStore
 from tests.flower_processes import Deployment, kill
 from tests.redis_servers import wait_for
 

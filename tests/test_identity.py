@@ -10,12 +10,12 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedadavr.flower.allowed import Allowed, fingerprint
+from fedadavr.flower.allow_list import AllowList, fingerprint
 from fedadavr.flower.identity import IDS_PER_NODE, Identities
 from fedadavr.flower.ids import bad_id
 from fedadavr.memory import ClientMemory
-from fedadavr.memory.lmdb import LmdbStore
 from fedadavr.memory.population import Population
+from fedadavr.stores.lmdb import LmdbStore
 from fedadavr.vector import Layout
 from tests.flower_grid import LocalGrid, app_that, drawn, federation, first_model, strategy_on
 
@@ -231,4 +231,4 @@ def test_a_wrong_list_is_refused_in_one_sentence(text: str, sentence: str, tmp_p
         strategy_on(None, clients=path)
     assert "clients.toml" in str(caught.value)
     with pytest.raises(ValueError, match="cannot be read: No such file"):
-        Allowed(tmp_path / "nowhere.toml")
+        AllowList(tmp_path / "nowhere.toml")

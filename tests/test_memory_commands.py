@@ -15,7 +15,9 @@ import pytest
 
 from fedadavr.cli import main
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.memory import ClientMemory, open_store
+from fedadavr.memory import ClientMemory
+from fedadavr.stores import open_store
+from fedadavr.stores.addresses import public
 from tests.redis_servers import RedisServer
 from tests.rounds import play, server_on
 from tests.test_stores import spoil
@@ -151,6 +153,84 @@ def test_bad_input_gets_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
+TYPED_WRONG = [
+    "redis:/:{}@127.0.0.1:9", ":{}@127.0.0.1:9", "redis:{}@127.0.0.1:9", "{}@127.0.0.1:9",
+    "Redis://:{}@127.0.0.1:9", "http://me:{}@127.0.0.1", "me:{}@127.0.0.1:9",
+    "redis://:{}@127.0.0.1:port", "redis://:{}@[::1:9", "redis://:{}\u2100@127.0.0.1:9",
+    "redis://:12?{}@127.0.0.1:9", "redis://127.0.0.1:9?password=x@{}", "redis://:12#{}@127.0.0.1:9",
+    "redis:/:" + "{}" * 200 + "@127.0.0.1:9",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("typed", TYPED_WRONG)
+@pytest.mark.parametrize(
+    "words",
+    [["inspect", "?"], ["convert", "?", "x"], ["backup", "?", "x"], ["upgrade", "?"], ["?"],
+     ["convert", "here", "?"], ["backup", "here", "?"], ["trust", "?"],
+     ["rewind", "?", "--round=1"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_password_in_a_mistyped_address_is_not_shown(
+    words: list[str], typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Whatever is wrong with it, one sentence without it; nothing is made, in no folder."""
+    monkeypatch.chdir(tmp_path)
+    with open_store("lmdb:here") as store:  # type: ignore[union-attr]
+        play(server_on(store), 1)
+    address = typed.replace("{}", "s3cret")
+    with pytest.raises(SystemExit) as caught:
+        main(["memory", *(address if word == "?" else word for word in words)])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err.strip()
+    assert "s3cret" not in said
+    assert "\n" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("redis://host:6379/1?name=a&patience=3", "redis://host:6379/1?name=a&patience=3"),
+        ("redis://ann:pw@host:6379", "redis://host:6379"), ("redis:/:pw@host:1", "redis:/host:1"),
+        ("rediss://:p/w@x@host:1?ssl_ca_certs=f&x=pw", "rediss://host:1?ssl_ca_certs=f"),
+        (":pw@host:1", "host:1"), ("ann:pw@host:1", "host:1"), ("pw@host:1", "host:1"),
+        ("redis://host:1?password=p@w", "redis://..."), ("redis://:p?w@host:1", "redis://..."),
+        ("lmdb:/home/me:1@here", "lmdb:/home/me:1@here"), ("disk:x", "disk:x"), ("ram", "ram"),
+    ],
+)  # fmt: skip
+def test_an_address_is_shown_without_what_is_secret(address: str, shown: str) -> None:
+    """What stands before an @ and options that may be a password."""
+    assert public(address) == shown
+
+
+def test_an_address_that_is_not_valid_says_how_it_should_look(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A bracket forgotten, say."""
+    with pytest.raises(SystemExit):
+        main(["memory", "inspect", "redis://:s3cret@[::1:6379"])
+    said = capsys.readouterr().err
+    assert "redis://[::1:6379 is not a valid address: it should look like redis://HOST:PORT" in said
+
+
+@pytest.mark.parametrize("note", [b"\xff\xfe", b"", b" \n"])
+def test_a_damaged_note_of_the_store_is_named(
+    note: bytes, mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To whoever continues the run, or looks at its store."""
+    out = tmp_path / "a"
+    main([*blobs(mine, "--rounds", "2"), "--store", f"lmdb:{tmp_path / 's'}", "--out", str(out)])
+    (out / "store").write_bytes(note)
+    for words in (["run", "--resume", str(out), "--load", mine, "--rounds", "3"],
+                  ["memory", "inspect", str(out)]):  # fmt: skip
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        assert caught.value.code == 2
+        said = capsys.readouterr().err
+        assert f"{out / 'store'} does not hold the address of the run's store" in said
+
+
 PAPER = {  # its table of memory, GB at a thousand clients: FP32, FP16, Int8, Int4
     1.2e6: (4.6, 2.3, 1.15, 0.58), 2.3e6: (8.8, 4.4, 2.2, 1.1), 2.5e6: (9.5, 4.8, 2.4, 1.2),
     3.4e6: (13.0, 6.5, 3.25, 1.63), 3.9e6: (14.9, 7.45, 3.73, 1.86), 4.2e6: (16.0, 8.0, 4.0, 2.0),
@@ -172,15 +252,15 @@ def test_plan_has_the_papers_table(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("codec", ["fp32", "int4"])
 def test_plan_tells_lmdbs_disk(codec: str, tmp_path: Path) -> None:
     """The figure for the disk is what a store of that size takes, to five percent."""
-    from fedadavr.bench.memory import Case, fill
+    from fedadavr.bench.memory import StoreCase, fill
+    from fedadavr.codecs import CODECS
     from fedadavr.experiments.plan import layouts, row
-    from fedadavr.memory import CODECS
-    from fedadavr.memory.lmdb import LmdbStore
+    from fedadavr.stores.lmdb import LmdbStore
 
     layout = layouts(["lenet5"])["lenet5"]
     with LmdbStore(tmp_path / "s") as store:
         server = server_of(store, layout, codec)
-        fill(server, Case("lmdb:", layout, codec, 300))
+        fill(server, StoreCase("lmdb:", layout, codec, 300))
         for _ in range(3):
             server.commit(layout.zeros())
         expected = row("", layout, 300, CODECS[codec], 5).lmdb_disk_gb * 1e9

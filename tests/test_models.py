@@ -12,7 +12,7 @@ from torch import nn
 
 from fedadavr.bench.round import OldLeNet5
 from fedadavr.bench.server import resnet18_layout
-from fedadavr.clients import FlatModel, Recipe, layout_of
+from fedadavr.clients import FlatModel, LocalSGD, layout_of
 from fedadavr.data import Arrays
 from fedadavr.models import LeNet5, build
 from fedadavr.models.pooling import pool_relu
@@ -103,9 +103,9 @@ def test_local_training_is_plain_sgd(mu: float, momentum: float, corrected: bool
     model = FlatModel(module)
     start = model.w.clone()
     correction = torch.randn(start.shape) if corrected else None
-    recipe = Recipe(0.05, momentum, epochs=2, batch_size=8, proximal_mu=mu)
+    local_sgd = LocalSGD(0.05, momentum, epochs=2, batch_size=8, proximal_mu=mu)
     part = torch.arange(5, 45)
-    loss, steps = model.train(start, data, part, recipe, np.random.default_rng(3), correction)
+    loss, steps = model.train(start, data, part, local_sgd, np.random.default_rng(3), correction)
     result = model.w.clone()
 
     model.w.copy_(start)
@@ -141,7 +141,7 @@ def test_lenet5s_gradient_written_out_is_autograds() -> None:
     data = Arrays(torch.randn(sum(sizes), 1, 28, 28), torch.arange(sum(sizes)) % 7)
     for part in torch.arange(sum(sizes)).split(sizes):
         losses = [
-            m.train(m.w.clone(), data, part, Recipe(0.1, 0.9, 2, 33), np.random.default_rng(1))
+            m.train(m.w.clone(), data, part, LocalSGD(0.1, 0.9, 2, 33), np.random.default_rng(1))
             for m in (model, plain)
         ]
         assert losses[0] == losses[1]

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from flwr.app import Message, MetricRecord, RecordDict
 
-from fedadavr.memory import StoreError, open_store
-from fedadavr.memory.checking import check
-from fedadavr.memory.durable import DurableStore
-from fedadavr.memory.store import StoreLost
+from fedadavr.memory.verify import check
+from fedadavr.stores import StoreError, open_store
+from fedadavr.stores.persistent import PersistentStore
+from fedadavr.stores.store import StoreLost
 from tests.conftest import _need_redis
 from tests.flower_grid import LocalGrid, app_that, drawn, federation, first_model, strategy_on
 from tests.redis_servers import RedisServer
@@ -58,7 +58,7 @@ def later(seconds: float, do: Callable[[], object]) -> None:
 def state_of(url: str) -> tuple[int, bytes]:
     """The last round and the model of a sound store."""
     with open_store(url, read_only=True) as store:  # type: ignore[union-attr]
-        assert isinstance(store, DurableStore)
+        assert isinstance(store, PersistentStore)
         assert check(store)[0] == []
         state = store.state()
         assert state is not None

@@ -12,25 +12,30 @@ import pytest
 
 from fedadavr.cli import main
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import RECORDS, Record, given, read_lines
+from fedadavr.experiments.records import RECORDS, RunRecord, given, read_lines
 from fedadavr.paper import numbers
 from fedadavr.paper.claims import claims, compare
-from fedadavr.paper.presets import BASELINES, PRESETS, RATES, SEEDS, TUNING_SEED, Preset, Row
+from fedadavr.paper.presets import BASELINES, PRESETS, Preset, TableRow
+from fedadavr.paper.protocol import RATES, SEEDS, TUNING_SEED
 from fedadavr.paper.report import paper_page
 from fedadavr.paper.results import Figure, Results, accuracy, of_paper, seed_of
-from fedadavr.report.blocks import Table
+from fedadavr.report.elements import Table
 
 
-def made_up(preset: Preset, seeds: tuple[int, ...] = SEEDS) -> list[Record]:
+def made_up(preset: Preset, seeds: tuple[int, ...] = SEEDS) -> list[RunRecord]:
     """Records of all runs of a preset, with figures that follow from the settings."""
     records = [
-        Record(given(e), [e.rounds or 0], [10 + 100 * e.client_lr], [1.0], 10 + 100 * e.client_lr)
+        RunRecord(
+            given(e), [e.rounds or 0], [10 + 100 * e.client_lr], [1.0], 10 + 100 * e.client_lr
+        )
         for e in preset.choices()
     ]
     for k, e in enumerate(preset.experiments(records, seeds)):
-        worth = 50.0 + hash_of(e.algorithm, e.optimizer, e.server_lr) + 0.1 * (k % 3)
+        worth = 50.0 + hash_of(e.algorithm, e.get("optimizer"), e.get("server_lr")) + 0.1 * (k % 3)
         records.append(
-            Record(given(e), [5, e.rounds or 0], [worth / 2, worth], [2.0, 1.0], worth, 1.0, worth)
+            RunRecord(
+                given(e), [5, e.rounds or 0], [worth / 2, worth], [2.0, 1.0], worth, 1.0, worth
+            )
         )
     return records
 
@@ -59,8 +64,8 @@ def test_an_optimizer_table_has_every_cell_of_the_paper(dataset: str) -> None:
         assert e.evaluate_clients == setup.evaluate_clients
         assert e.model == setup.model
         assert e.client_lr == 0.01
-        assert e.server_lr is not None
-        row = numbers.Configuration(e.algorithm, e.optimizer, e.server_lr)
+        assert e.get("server_lr") is not None
+        row = numbers.Configuration(e.algorithm, e.get("optimizer"), e.get("server_lr"))
         assert of_paper(e) == paper[row][e.partition]
         found.add((row, e.partition))
     assert len(found) == len(experiments)
@@ -74,7 +79,7 @@ def test_the_quantized_rows_store_half_precision() -> None:
 
         codec = getattr(e.server(Layout({"x": (4,)})), "codec", None)
         assert (codec == "fp16") == (e.algorithm == "fedadavr-quant")
-    codecs = [e.codec for e in PRESETS["fmnist-precisions"].experiments([], (42,))]
+    codecs = [e.get("codec") for e in PRESETS["fmnist-precisions"].experiments([], (42,))]
     assert codecs == ["fp32", "fp16", "int8", "int4"]
 
 
@@ -95,7 +100,7 @@ def test_a_candidate_that_diverged_is_not_chosen() -> None:
     """It counts as nothing; a candidate that was not run makes no choice."""
     preset = PRESETS["mnist-baselines"]
     records = [
-        Record(given(e), final_accuracy=None if e.client_lr == 0.1 else 10 + e.client_lr,
+        RunRecord(given(e), final_accuracy=None if e.client_lr == 0.1 else 10 + e.client_lr,
                failure="it diverged" if e.client_lr == 0.1 else None)
         for e in preset.choices()
     ]  # fmt: skip
@@ -119,7 +124,7 @@ def test_the_page_has_ours_and_the_papers() -> None:
     cell = row.cells[table.columns.index("lq-1")]
     own = [r.final_accuracy or 0 for r in Results(records).runs(
         next(e for e in PRESETS["mnist-optimizers"].experiments([], (42,))
-             if (e.algorithm, e.optimizer, e.server_lr, e.partition)
+             if (e.algorithm, e.get("optimizer"), e.get("server_lr"), e.partition)
              == ("fedadavr", "yogi", 0.005, "lq-1")))]  # fmt: skip
     assert cell.count == 3
     assert cell.value == pytest.approx(sum(own) / 3)
@@ -172,7 +177,7 @@ def rated(
         values = worth(e)
         rounds = list(range(1, len(values) + 1))
         mean = sum(values) / len(values)
-        records.append(Record(given(e), rounds, values, [1.0] * len(values), mean, 1.0, mean))
+        records.append(RunRecord(given(e), rounds, values, [1.0] * len(values), mean, 1.0, mean))
     return {row.labels[0]: row.cells[0].text for row in claims(Results(records)).rows}
 
 
@@ -213,7 +218,7 @@ def test_precisions_are_compared_within_each_seed() -> None:
     claim = "Fashion-MNIST lq-1: fp16, int8 and int4 are as good as fp32"
 
     def lower(cost: dict[str, float]) -> Callable[[Experiment], list[float]]:
-        return lambda e: [50 + 2.0 * (e.seed - 42) - cost.get(e.codec or "", 0.0)]
+        return lambda e: [50 + 2.0 * (e.seed - 42) - cost.get(e.get("codec") or "", 0.0)]
 
     assert rated("fmnist-precisions", lower({}))[claim] == "holds"
     assert rated("fmnist-precisions", lower({"fp16": 0.1, "int4": 0.9}))[claim] == "holds in part"
@@ -225,7 +230,7 @@ def high(**wanted: object) -> Callable[[Experiment], list[float]]:
     """A world where runs with these settings are good at once, and others poor, or late."""
 
     def worth(e: Experiment) -> list[float]:
-        good = all(getattr(e, name) == value for name, value in wanted.items())
+        good = all(e.get(name) == value for name, value in wanted.items())
         return [90.0] * 40 if good else [20.0] * 20 + [40.0] * 20
 
     return worth
@@ -256,8 +261,8 @@ def high(**wanted: object) -> Callable[[Experiment], list[float]]:
         ("fmnist-optimizers", "server rates differ marginally", high(server_lr=0.01),
          "does not hold"),
         ("fmnist-optimizers", "server rates differ marginally", high(), "holds"),
-        ("mnist-participation", "more clients a round help", high(clients_per_round=25), "holds"),
-        ("mnist-participation", "more clients a round help", high(clients_per_round=2),
+        ("mnist-participation", "more clients per round help", high(clients_per_round=25), "holds"),
+        ("mnist-participation", "more clients per round help", high(clients_per_round=2),
          "does not hold"),
         ("mnist-participation", "more than one local epoch helps", high(local_epochs=5), "holds"),
         ("mnist-participation", "more than one local epoch helps", high(local_epochs=1),
@@ -282,15 +287,16 @@ def test_the_papers_figure_stands_only_beside_its_own_cells() -> None:
     assert {(e.clients_per_round, e.local_epochs) for e in told} == {(5, 1)}
     rates = PRESETS["mnist-optimizers"].experiments([], (42,), (0.001, 0.01, 0.02))
     assert [of_paper(e) is None for e in rates[:3]] == [False, False, True]
-    own = next(e for e in rates if e.optimizer == "adam")
+    own = next(e for e in rates if e.get("optimizer") == "adam")
     assert of_paper(own) is not None
     others: dict[str, Any] = {"beta1": 0.1, "weighting": "population", "max_norm": 0.001,
                         "prune_after": 2, "evaluate_clients": 3, "evaluate_examples": 10,
                         "momentum": 0.0}  # fmt: skip
     for name, value in others.items():
-        assert of_paper(replace(own, **{name: value})) is None, name
-    assert own.optimizer == Experiment(algorithm="fedadavr").own_settings()["optimizer"]
-    for same in (replace(own, optimizer=None), replace(own, beta1=0.9), replace(own, seed=7)):
+        assert of_paper(own.updated(**{name: value})) is None, name
+    assert own.get("optimizer") == Experiment().resolved().get("optimizer")
+    less = {name: value for name, value in own.settings.items() if name != "optimizer"}
+    for same in (replace(own, settings=less), own.updated(beta1=0.9), replace(own, seed=7)):
         assert of_paper(same) == of_paper(own)
 
 
@@ -301,7 +307,7 @@ def test_other_client_rates_have_tables_of_their_own() -> None:
     usual = preset.experiments([], (42,))
     assert len(rates) == 3 * len(usual)
     assert preset.minutes(1, 2, client_lrs=3) == pytest.approx(3 * preset.minutes(1, 2))
-    records = [Record(given(e), [10], [50.0], [1.0], 50.0, 1.0, 50.0) for e in rates]
+    records = [RunRecord(given(e), [10], [50.0], [1.0], 50.0, 1.0, 50.0) for e in rates]
     page = paper_page(Results(records))
     titles = [s.title for s in page.sections]
     for title in ("", ", client rate 0.001", ", client rate 0.1"):
@@ -372,7 +378,7 @@ def test_slow_is_judged_by_rounds() -> None:
     where = "Fashion-MNIST lq-1, server rate"
 
     def late(e: Experiment) -> list[float]:
-        slow = e.algorithm == "fedadavr-noopt" and e.server_lr == 0.01
+        slow = e.algorithm == "fedadavr-noopt" and e.get("server_lr") == 0.01
         return [70.0 if k >= (30 if slow else 3) else 10.0 for k in range(40)]
 
     told = rated("fmnist-ablation", late)
@@ -395,9 +401,12 @@ def test_paper_run_from_the_command_line(
 ) -> None:
     """Choices, then results; a second call does nothing; the report reads what is there."""
 
-    def rows(_: str) -> list[Row]:
+    def rows(_: str) -> list[TableRow]:
         rates = tuple({"algorithm": "fedavg", "client_lr": rate} for rate in (0.001, 0.01))
-        return [Row("fedavg", rates), Row.of("fedadavr", algorithm="fedadavr", server_lr=0.01)]
+        return [
+            TableRow("fedavg", rates),
+            TableRow.of("fedadavr", algorithm="fedadavr", server_lr=0.01),
+        ]
 
     small = (("rounds", 2), ("average_last", 1), ("evaluate_clients", 5))
     tiny = Preset("mnist-tiny", "a small one", "little", "mnist", ("iid",), rows, small)
@@ -465,7 +474,7 @@ def test_paper_list_tells_what_and_how_long(capsys: pytest.CaptureFixture[str]) 
 def test_the_presets_of_the_hard_data_are_the_papers_where_it_has_them() -> None:
     """ResNet-18's column has its figures beside it; the small CNN's rates are chosen, for all."""
     column = PRESETS["cifar10-iid"].experiments([], (42,))
-    figures = {(e.algorithm, e.optimizer): of_paper(e) for e in column}
+    figures = {(e.algorithm, e.get("optimizer")): of_paper(e) for e in column}
     assert figures["fedadavr", "adam"] == 70.847
     assert figures["fedadavr", "yogi"] == 72.031
     assert figures["fedadavr", "lamb"] == 71.228
@@ -482,7 +491,10 @@ def test_the_presets_of_the_hard_data_are_the_papers_where_it_has_them() -> None
     assert all(rates == set(RATES) for rates in tried.values())
     letters = PRESETS["shakespeare-best"].experiments([], (42,))
     assert {e.evaluate_examples for e in letters} == {20_000}
-    assert [e.server_lr for e in letters if e.algorithm.startswith("fedadavr")] == [0.01, 0.01]
+    assert [e.get("server_lr") for e in letters if e.algorithm.startswith("fedadavr")] == [
+        0.01,
+        0.01,
+    ]
 
 
 def test_the_best_settings_are_those_of_the_table() -> None:
@@ -492,9 +504,9 @@ def test_the_best_settings_are_those_of_the_table() -> None:
     records = [r for path in paths for r in read_lines(path) if seed_of(r) == 42]
     for e in PRESETS["fmnist-best"].experiments([], (42,)):
         rows = {
-            (r.experiment.optimizer, r.experiment.server_lr): r.final_accuracy or 0.0
+            (r.experiment.get("optimizer"), r.experiment.get("server_lr")): r.final_accuracy or 0.0
             for r in records
             if (r.experiment.partition, r.experiment.algorithm) == (e.partition, e.algorithm)
             and r.experiment.client_lr == e.client_lr
         }
-        assert max(rows, key=rows.__getitem__) == (e.optimizer, e.server_lr)
+        assert max(rows, key=rows.__getitem__) == (e.get("optimizer"), e.get("server_lr"))

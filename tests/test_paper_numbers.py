@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fedadavr.memory.codecs import CODECS
+from fedadavr.codecs import CODECS
 from fedadavr.paper import numbers
 
 ROOT = Path(__file__).parent.parent

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedadavr import algorithms
-from fedadavr.algorithms import settings_of
+from fedadavr.algorithms import algorithm_names, settings_of
 from fedadavr.experiments.quadratic import ADAPTIVE, Quadratic
 
 PROBLEM = Quadratic()
@@ -42,7 +41,7 @@ ENDS: dict[str, tuple[float, float]] = {
 }
 
 
-@pytest.mark.parametrize("name", algorithms())
+@pytest.mark.parametrize("name", algorithm_names())
 def test_where_each_algorithm_ends(name: str) -> None:
     """Those that remember reach the optimum to 1e-6; those that do not stay at their floor."""
     low, high = ENDS[name]

@@ -17,33 +17,43 @@ import pytest
 
 from fedadavr.cli import main
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import Record, given
+from fedadavr.experiments.records import RunRecord, given
 from fedadavr.report import csv_file, html, markdown, png
-from fedadavr.report.blocks import Cell, Curves, Page, Panel, Row, Series, Table, Text, mark_best
 from fedadavr.report.curve import curve
+from fedadavr.report.elements import (
+    Cell,
+    Curves,
+    Panel,
+    Report,
+    ReportRow,
+    Series,
+    Table,
+    Text,
+    mark_best,
+)
+from fedadavr.report.output import encode
 from fedadavr.report.palette import DASHES, LIGHT, style
 from fedadavr.report.standard import rounds_cell, standard_page
-from fedadavr.report.writing import encode
 from tests.browser import PROGRAM, Browser
 
 EVIL = "<script>alert(1)</script> & |*_"
 
 
-def record(final: float, seed: int = 42, rounds: int = 10, **settings: Any) -> Record:
+def record(final: float, seed: int = 42, rounds: int = 10, **settings: Any) -> RunRecord:
     """A made-up run whose accuracy rises evenly to `final`."""
-    experiment = Experiment(dataset="mnist", seed=seed, rounds=rounds, **settings).resolved()
+    experiment = Experiment.of(dataset="mnist", seed=seed, rounds=rounds, **settings).resolved()
     numbers = list(range(1, rounds + 1))
     rising = [final * number / rounds for number in numbers]
     falling = [2.0 / number for number in numbers]
-    return Record(
+    return RunRecord(
         given(experiment), numbers, rising, falling, final, falling[-1], final - 20,
         seconds=30.0, seconds_training=20.0, seconds_server=1.0, seconds_evaluating=5.0,
         memory_bytes=3_000_000,
     )  # fmt: skip
 
 
-def some_records() -> list[Record]:
-    """Three contestants, two partitions, three seeds; one run failed."""
+def some_records() -> list[RunRecord]:
+    """Three variants, two partitions, three seeds; one run failed."""
     records = []
     for partition in ("lq-1", "iid"):
         for k, seed in enumerate((42, 43, 44)):
@@ -56,7 +66,7 @@ def some_records() -> list[Record]:
     return [*records, replace(failed, rounds=[], accuracy=[], loss=[], failure=f"bad {EVIL}")]
 
 
-def the_table(page: Page, title: str) -> Table:
+def the_table(page: Report, title: str) -> Table:
     """The table whose title ends so."""
     found = [s for s in page.sections if isinstance(s, Table) and s.title.endswith(title)]
     assert len(found) == 1
@@ -84,14 +94,14 @@ def test_a_cell_tells_mean_deviation_paper_and_difference() -> None:
 def test_the_best_is_marked_as_it_is_shown() -> None:
     """Ties share it, words do not compete, and rows with the same labels may compete alone."""
 
-    def best(rows: tuple[Row, ...]) -> list[bool]:
+    def best(rows: tuple[ReportRow, ...]) -> list[bool]:
         return [row.cells[0].best for row in rows]
 
     rows = [
-        Row(("a", "1"), (Cell(value=90.01),)),
-        Row(("a", "2"), (Cell(value=90.04),)),
-        Row(("b", "1"), (Cell(value=50.0),)),
-        Row(("b", "2"), (Cell(value=99.0, text="99 (1 of 3)"),)),
+        ReportRow(("a", "1"), (Cell(value=90.01),)),
+        ReportRow(("a", "2"), (Cell(value=90.04),)),
+        ReportRow(("b", "1"), (Cell(value=50.0),)),
+        ReportRow(("b", "2"), (Cell(value=99.0, text="99 (1 of 3)"),)),
     ]
     assert best(mark_best(rows)) == [True, True, False, False]
     assert best(mark_best(rows, lowest=True)) == [False, False, True, False]
@@ -101,7 +111,7 @@ def test_the_best_is_marked_as_it_is_shown() -> None:
 def test_a_row_must_fit_its_header() -> None:
     """Else the columns would be wrong."""
     with pytest.raises(ValueError, match="the row a does not fit its header"):
-        Table("t", ("name", "x", "y"), (Row(("a",), (Cell(),)),))
+        Table("t", ("name", "x", "y"), (ReportRow(("a",), (Cell(),)),))
 
 
 def test_seeds_that_were_evaluated_at_different_rounds() -> None:
@@ -201,7 +211,7 @@ def test_an_algorithm_of_ones_own_needs_no_file() -> None:
     assert isinstance(table, Table)
     assert table.rows[0].labels == ("somebodys",)
     assert "--load mine.py" in table.command
-    # Another version of the file is another contestant, not the same run once more.
+    # Another version of the file is another variant, not the same run once more.
     files = [other | {"load": f"mine.py@sha256:{contents}"} for contents in ("0b15", "77aa")]
     page = standard_page([replace(known, settings=known.settings | file) for file in files])
     table = next(s for s in page.sections if s.title == "somebodys: final accuracy, %")
@@ -213,7 +223,7 @@ def test_the_paper_stands_beside() -> None:
     """Where it has a figure for exactly these settings."""
     page = standard_page(
         some_records(),
-        paper=lambda e: 80.5 if (e.optimizer, e.partition) == ("yogi", "iid") else None,
+        paper=lambda e: 80.5 if (e.get("optimizer"), e.partition) == ("yogi", "iid") else None,
     )
     table = the_table(page, "final accuracy, %")
     assert [c.line() for c in table.rows[2].cells] == [
@@ -253,9 +263,9 @@ def test_every_format_has_the_same_figures() -> None:
 
 def test_what_users_write_is_only_text() -> None:
     """Titles, labels, notes and commands may hold anything."""
-    table = Table(EVIL, (EVIL, "x"), (Row((EVIL,), (Cell(EVIL),), EVIL),), EVIL, EVIL)
+    table = Table(EVIL, (EVIL, "x"), (ReportRow((EVIL,), (Cell(EVIL),), EVIL),), EVIL, EVIL)
     grid = Curves(EVIL, (Panel(EVIL, (Series(EVIL, (record(50.0),)),)),), EVIL, f"{EVIL}\n{EVIL}")
-    page = Page(EVIL, (table, grid, Text(EVIL, (EVIL,))), EVIL)
+    page = Report(EVIL, (table, grid, Text(EVIL, (EVIL,))), EVIL)
     shown = html.render(page)
     assert "<script>alert" not in shown
     assert "alert(1)&lt;/script&gt;" in shown
@@ -268,7 +278,7 @@ def test_what_users_write_is_only_text() -> None:
 def test_a_curve_that_is_no_number_is_a_gap() -> None:
     """The page's JSON has no NaN."""
     run = replace(record(50.0), loss=[float("nan")] * 9 + [1.0])
-    page = Page("t", (Curves("c", (Panel("p", (Series("a", (run,)),)),)),))
+    page = Report("t", (Curves("c", (Panel("p", (Series("a", (run,)),)),)),))
     line = html.figures(page)["curves"][0][0][0]["loss"]
     assert line["mean"] == [None] * 9 + [1.0]
     data = html.render(page).partition('id="figures">')[2].partition("</script>")[0]
@@ -422,9 +432,9 @@ def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
 
 def test_a_reader_who_likes_it_dark(browser: Browser, tmp_path: Path) -> None:
     """The page is dark without a press, and a page without curves needs no drawing library."""
-    table = Table("t", ("name", "x"), (Row(("a",), (Cell.of([1.0, 2.0]),)),))
+    table = Table("t", ("name", "x"), (ReportRow(("a",), (Cell.of([1.0, 2.0]),)),))
     path = tmp_path / "table.html"
-    path.write_text(html.render(Page("t", (table,))))
+    path.write_text(html.render(Report("t", (table,))))
     assert path.stat().st_size < 50_000
     browser.size(800, 600, dark=True)
     browser.open(path)

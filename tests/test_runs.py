@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedadavr import algorithms
+from fedadavr.algorithms import algorithm_names
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.experiments.run import Machine, run
+from fedadavr.experiments.run import RunOptions, run
 from fedadavr.simulation import Diverged
 from tests.rounds import flat, opened
 
@@ -31,14 +31,14 @@ def small(mine: str, **settings: Any) -> Experiment:
         "dataset": "blobs", "model": "mlp", "partition": "lq-1", "clients": 20, "rounds": 12,
         "clients_per_round": 4, "load": mine, "client_lr": 0.05, "seed": 7, "evaluate_clients": 10,
     }  # fmt: skip
-    return Experiment(**(given | settings))
+    return Experiment.of(**(given | settings))
 
 
 def outcome(path: Path) -> Any:
     """Everything that a run is, but for the times."""
     with opened(RunFolder(path).checkpoint(), read_only=True) as store:
         records = {
-            c: (r.weight, r.round, r.owner, r.kind, r.data.tobytes()) for c, r in store.items()
+            c: (r.weight, r.round, r.owner, r.label, r.data.tobytes()) for c, r in store.items()
         }
         state = store.state()
         state["extra"].pop("pending")
@@ -56,7 +56,7 @@ def test_any_number_of_workers_gives_the_same_bits(name: str, mine: str, tmp_pat
     results = []
     for workers in (1, 2, 3):
         out = tmp_path / str(workers)
-        run(small(mine, algorithm=name), Machine(workers=workers), out)
+        run(small(mine, algorithm=name), RunOptions(workers=workers), out)
         results.append(outcome(out))
     assert results[0] == results[1] == results[2]
 
@@ -71,17 +71,18 @@ def test_a_run_in_two_parts_is_the_same_run(
     """Stopping after round 5 and going on, with checkpoints every other round."""
     if codec and name == "fedyogi":
         codec = None
-    whole = small(mine, algorithm=name, codec=codec, evaluate_every=3, average_last=2)
-    run(whole, Machine(), tmp_path / "whole")
+    own = {"codec": codec} if codec else {}
+    whole = small(mine, algorithm=name, evaluate_every=3, average_last=2, **own)
+    run(whole, RunOptions(), tmp_path / "whole")
 
     def stop(row: dict[str, Any]) -> None:
         if row["round"] == 5:
             signal.raise_signal(signal.SIGINT)
 
-    result = run(whole, Machine(checkpoint_every=2), tmp_path / "parts", on_row=stop)
+    result = run(whole, RunOptions(checkpoint_every=2), tmp_path / "parts", on_row=stop)
     assert not result.finished
     assert result.rounds < 12
-    run(whole, Machine(), tmp_path / "parts", resume=True)
+    run(whole, RunOptions(), tmp_path / "parts", resume=True)
     assert outcome(tmp_path / "parts") == outcome(tmp_path / "whole")
 
 
@@ -150,31 +151,31 @@ def wait_until_gone(processes: list[int], seconds: float = 30) -> None:
 def test_a_torn_last_line_is_written_again(mine: str, tmp_path: Path) -> None:
     """A crash in the middle of a line costs nothing."""
     experiment = small(mine)
-    run(experiment, Machine(), tmp_path / "whole")
-    run(experiment, Machine(checkpoint_every=5), tmp_path / "torn")
+    run(experiment, RunOptions(), tmp_path / "whole")
+    run(experiment, RunOptions(checkpoint_every=5), tmp_path / "torn")
     path = tmp_path / "torn" / "metrics.jsonl"
     path.write_text(path.read_text()[:-20])
-    run(experiment, Machine(), tmp_path / "torn", resume=True)
+    run(experiment, RunOptions(), tmp_path / "torn", resume=True)
     assert outcome(tmp_path / "torn") == outcome(tmp_path / "whole")
 
 
 def test_a_run_of_a_version_without_fast_paths_goes_on_without(mine: str, tmp_path: Path) -> None:
     """Its settings do not name them; resumed, it is to the bit the run that it was."""
     whole = small(mine, fast=False)
-    run(whole, Machine(), tmp_path / "whole")
+    run(whole, RunOptions(), tmp_path / "whole")
     out = tmp_path / "old"
 
     def stop(row: dict[str, Any]) -> None:
         if row["round"] == 5:
             signal.raise_signal(signal.SIGINT)
 
-    assert not run(whole, Machine(checkpoint_every=2), out, on_row=stop).finished
+    assert not run(whole, RunOptions(checkpoint_every=2), out, on_row=stop).finished
     config = (out / "config.toml").read_text()
     assert "fast = false\n" in config
     (out / "config.toml").write_text(config.replace("fast = false\n", ""))
     old = RunFolder(out).experiment()
     assert old.fast is False
-    run(old, Machine(), out, resume=True)
+    run(old, RunOptions(), out, resume=True)
     assert outcome(out) == outcome(tmp_path / "whole")
 
 
@@ -184,7 +185,7 @@ def test_fast_paths_cannot_be_changed_on_the_way(
     """They round differently, and a run that goes on gives the bits of one that never stopped."""
     from fedadavr.cli import main
 
-    run(small(mine), Machine(), tmp_path)
+    run(small(mine), RunOptions(), tmp_path)
     with pytest.raises(SystemExit):
         main(["run", "--resume", str(tmp_path), "--no-fast", "--load", mine])
     assert "--fast cannot change" in capsys.readouterr().err
@@ -197,7 +198,7 @@ def test_a_diverging_run_says_where_and_what_to_do(mine: str, tmp_path: Path) ->
         r"often because its training loss is .*try a smaller client-lr than 1e\+20"
     )
     with pytest.raises(Diverged, match=message):
-        run(small(mine, client_lr=1e20, algorithm="fedavg"), Machine(), tmp_path / "run")
+        run(small(mine, client_lr=1e20, algorithm="fedavg"), RunOptions(), tmp_path / "run")
 
 
 OWN = """
@@ -226,7 +227,7 @@ def test_large_evaluations_and_models_that_draw(tmp_path: Path) -> None:
         dataset="wide", model="drops", partition="iid", clients=20, rounds=2, load=str(file)
     )
     for workers in (1, 2):
-        run(experiment, Machine(workers=workers), tmp_path / str(workers))
+        run(experiment, RunOptions(workers=workers), tmp_path / str(workers))
     assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
 
 
@@ -239,13 +240,13 @@ def test_a_worker_that_dies_is_reported(mine: str, tmp_path: Path) -> None:
                 os.kill(child, signal.SIGKILL)
 
     with pytest.raises(ValueError, match=r"worker process \d ended by itself \(exit code -9\)"):
-        run(small(mine, rounds=200), Machine(workers=2), tmp_path / "run", on_row=kill)
+        run(small(mine, rounds=200), RunOptions(workers=2), tmp_path / "run", on_row=kill)
 
 
 def test_evaluation_is_weighted_by_examples(mine: str, tmp_path: Path) -> None:
     """The accuracy is that over all examples of the evaluated clients; theirs are kept."""
     experiment = small(mine, partition="dirichlet", rounds=2, evaluate_clients=20)
-    run(experiment, Machine(), tmp_path / "run")
+    run(experiment, RunOptions(), tmp_path / "run")
     row = RunFolder(tmp_path / "run").rows()[-1]
     from fedadavr.experiments.run import make_federation
 
@@ -258,7 +259,7 @@ def test_evaluation_is_weighted_by_examples(mine: str, tmp_path: Path) -> None:
 
 def test_evaluate_examples_caps_the_work(mine: str, tmp_path: Path) -> None:
     """At most so many examples are looked at."""
-    run(small(mine, evaluate_examples=37, rounds=1), Machine(), tmp_path / "run")
+    run(small(mine, evaluate_examples=37, rounds=1), RunOptions(), tmp_path / "run")
     row = RunFolder(tmp_path / "run").rows()[0]
     hits = row["accuracy"] * 37 / 100
     assert 0 < hits < 37
@@ -267,7 +268,7 @@ def test_evaluate_examples_caps_the_work(mine: str, tmp_path: Path) -> None:
 
 def test_tensorboard_events_are_written(mine: str, tmp_path: Path) -> None:
     """With --tensorboard there is an event file."""
-    run(small(mine, rounds=2), Machine(tensorboard=True), tmp_path / "run")
+    run(small(mine, rounds=2), RunOptions(tensorboard=True), tmp_path / "run")
     assert list((tmp_path / "run").glob("events.out.tfevents.*"))
 
 
@@ -279,14 +280,14 @@ RATES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", [n for n in algorithms() if not n.startswith("half")])
+@pytest.mark.parametrize("name", [n for n in algorithm_names() if not n.startswith("half")])
 def test_each_algorithm_learns_mnist(name: str, tmp_path: Path) -> None:
     """Fifteen rounds of mnist-5k, at a rate that suits it: far better than chance (10 %)."""
-    experiment = Experiment(
+    experiment = Experiment.of(
         dataset="mnist-5k", partition="iid", clients=20, rounds=15, local_epochs=1, seed=1,
         algorithm=name, client_lr=0.02, evaluate_every=100, average_last=2, **RATES.get(name, {}),
     )  # fmt: skip
-    result = run(experiment, Machine(checkpoint_every=0), tmp_path / "run")
+    result = run(experiment, RunOptions(checkpoint_every=0), tmp_path / "run")
     assert result.final_accuracy > 60
 
 
@@ -295,8 +296,8 @@ def test_the_program_of_the_guide_runs(mine: str) -> None:
     text = (ROOT / "docs" / "your-own.md").read_text()
     code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[-1]
     from fedadavr.data import federate, load
-    from fedadavr.loading import load_file
     from fedadavr.models import build
+    from fedadavr.plugins import load_file
 
     load_file(mine)
     data = load("blobs")

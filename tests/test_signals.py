@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 
 from fedadavr import Layout, Update, algorithm, kernels
-from fedadavr.algorithms.base import Torn
+from fedadavr.algorithms.server_state import Torn
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.memory import open_store
-from fedadavr.memory.checking import check
-from fedadavr.memory.durable import DurableStore
-from fedadavr.memory.lmdb import LmdbStore
+from fedadavr.memory.verify import check
 from fedadavr.signals import Hold, Stop
+from fedadavr.stores import open_store
+from fedadavr.stores.lmdb import LmdbStore
+from fedadavr.stores.persistent import PersistentStore
 from tests.redis_servers import wait_for
 from tests.rounds import digest
 from tests.test_runs import children_of, outcome
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 def sound(address: str) -> int:
     """How many rounds a store holds; it is what `verify` says to be sound."""
     with open_store(address) as store:  # type: ignore[union-attr]
-        assert isinstance(store, DurableStore)
+        assert isinstance(store, PersistentStore)
         state = store.state()
         if state is None:
             return 0
@@ -125,7 +125,7 @@ def test_a_step_broken_off_is_never_committed(
                 advance(lo, (lo + hi) // 2, *args)
                 raise Broken  # perhaps in a helper thread
 
-            kernels._ready.add(half)
+            kernels.running._ready.add(half)
             monkeypatch.setattr(kernels, "advance", half)
             with pytest.raises(Broken):
                 server.step(w, updates(w, 2))
@@ -159,7 +159,7 @@ def test_helper_threads_have_ended_when_an_exception_leaves() -> None:
         time.sleep(0.02)
         ended.append(threading.current_thread().name)
 
-    kernels._ready.add(kernel)
+    kernels.running._ready.add(kernel)
     try:
         with pytest.raises((Broken, KeyboardInterrupt)):
             kernels.run(kernel, blocks)

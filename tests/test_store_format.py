@@ -19,12 +19,13 @@ import pytest
 
 from fedadavr import Layout, Update, algorithm
 from fedadavr.cli import main
-from fedadavr.memory import ClientMemory, StoreError, StoreLost, open_store
-from fedadavr.memory.checking import check
-from fedadavr.memory.durable import DurableStore, OldFormat
-from fedadavr.memory.lmdb import LmdbStore
-from fedadavr.memory.opening import open_any_store
-from fedadavr.memory.records import SIZE
+from fedadavr.memory import ClientMemory
+from fedadavr.memory.verify import check
+from fedadavr.stores import StoreError, StoreLost, open_store
+from fedadavr.stores.addresses import open_any_store
+from fedadavr.stores.lmdb import LmdbStore
+from fedadavr.stores.persistent import OldFormat, PersistentStore
+from fedadavr.stores.record_format import SIZE
 from tests.redis_servers import RedisServer
 from tests.rounds import CLIENTS, LAYOUT, digest, one_round, opened, play, server_on
 from tests.test_stores import connect, flip, remove, sound, spoil
@@ -76,7 +77,13 @@ def test_an_encrypted_store_shows_nothing(address: str, key: Path) -> None:
         w = play(server, 2)
         server.memory.join("somebody", 7654321)
         server.commit(w, round=2, secret="a setting")
-        secrets = [w, server.memory.total, server.stepper.m, server.stepper.v, server.kinds.vectors]
+        secrets = [
+            w,
+            server.memory.total,
+            server.server_optimizer.m,
+            server.server_optimizer.v,
+            server.vectors.vectors,
+        ]
         secrets += [record.data for _, record in server.memory.records()]
         pieces = [bytes(x.tobytes()[at : at + 16]) for x in secrets for at in (64, 400, 1600)]
         pieces = [piece for piece in pieces if len(piece) == 16 and any(piece)]
@@ -524,7 +531,7 @@ def test_a_redis_store_of_format_1_is_converted(
         server = server_on(store)
         np.testing.assert_array_equal(play(server, 14), expected)
         np.testing.assert_array_equal(server.memory.total, fresh.memory.total)
-        np.testing.assert_array_equal(server.stepper.v, fresh.stepper.v)
+        np.testing.assert_array_equal(server.server_optimizer.v, fresh.server_optimizer.v)
 
 
 def test_a_record_of_format_1_is_never_accepted(tmp_path: Path) -> None:
@@ -696,7 +703,7 @@ def test_a_backup_of_a_store_in_use(address: str, tmp_path: Path, key: Path) -> 
     words = ["--encrypt-with", str(key), "--encrypt-target-with", str(key)]
     main(["memory", "convert", str(tmp_path / "copy"), back, *words])
     with opened(back, key) as store:
-        assert isinstance(store, DurableStore)
+        assert isinstance(store, PersistentStore)
         server = server_on(store)
         w, extra = server.restore()
         assert extra["round"] == 9
@@ -772,7 +779,7 @@ def test_what_lies_beside_a_store_is_left_alone(tmp_path: Path) -> None:
 
 def test_an_upgrade_waits_for_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A store that a server has is not converted under it."""
-    from fedadavr.memory.lmdb import lock
+    from fedadavr.stores.lmdb import lock
 
     address = old_store(tmp_path, "plain")
     folder = Path(address.removeprefix("lmdb:"))

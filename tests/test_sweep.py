@@ -12,19 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from fedadavr.cli import main
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.grid import grid
-from fedadavr.experiments.records import RECORDS, Record, command, given, read, read_lines, run_id
-from fedadavr.experiments.run import Machine, run
+from fedadavr.experiments.records import (
+    RECORDS,
+    RunRecord,
+    command,
+    given,
+    read,
+    read_lines,
+    run_id,
+)
+from fedadavr.experiments.run import RunOptions, run
 from fedadavr.experiments.sweep import own_place, record_run, sweep
-from fedadavr.memory import open_store
 from fedadavr.paper.presets import PRESETS
+from fedadavr.stores import open_store
 from tests.test_runs import small
 
-QUIET = Console(quiet=True)
 ROOT = Path(__file__).parent.parent
 
 
@@ -59,7 +65,7 @@ def test_each_run_is_done_once(
     assert json.loads(capsys.readouterr().out)["new"] == 1
     assert not (out / "unfinished").exists()
     record = read_lines(out / RECORDS)[0]
-    one = run(replace(record.experiment, load=mine), Machine(), tmp_path / "one")
+    one = run(replace(record.experiment, load=mine), RunOptions(), tmp_path / "one")
     assert one.final_accuracy == pytest.approx(record.final_accuracy, abs=1e-4)
     # The same from the run's own folder.
     (same,) = read([tmp_path / "one"])
@@ -80,7 +86,7 @@ def committed(path: Path) -> bool:
 def test_a_killed_sweep_goes_on(mine: str, tmp_path: Path) -> None:
     """kill -9 after the first record: nothing is lost, a run goes on from its checkpoint."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    more = ["--grid", "seed=1,2,3", "--rounds", "40", "--checkpoint-every", "2"]
+    more = ["--grid", "seed=1,2,3", "--rounds", "120", "--checkpoint-every", "2"]
     main(words(mine, whole, *more))
     program = [sys.executable, "-c", "from fedadavr.cli import main; main()"]
     process = subprocess.Popen([*program, *words(mine, cut, *more)], stdout=subprocess.DEVNULL,
@@ -115,7 +121,7 @@ def test_a_killed_sweep_goes_on(mine: str, tmp_path: Path) -> None:
 def test_a_killed_sweep_with_stores_goes_on(mine: str, tmp_path: Path) -> None:
     """Each run has a store of its own, resumes from it after kill -9, and leaves none behind."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    more = ["--grid", "seed=1,2,3", "--rounds", "40", "--workers", "2"]
+    more = ["--grid", "seed=1,2,3", "--rounds", "120", "--workers", "2"]
     stores = ["--store", "lmdb", "--commit-every", "3"]
     main(words(mine, whole, *more))
     program = [sys.executable, "-c", "from fedadavr.cli import main; main()"]
@@ -129,7 +135,7 @@ def test_a_killed_sweep_with_stores_goes_on(mine: str, tmp_path: Path) -> None:
             len(path.read_bytes().splitlines()) for path in cut.glob("unfinished/*/metrics.jsonl")
         ]
 
-    while len(rounds()) < 2 or min(rounds()) < 7:  # both have committed
+    while max(rounds(), default=0) < 7:  # one has committed
         assert process.poll() is None, "it ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -143,8 +149,8 @@ def test_a_killed_sweep_with_stores_goes_on(mine: str, tmp_path: Path) -> None:
 
 def test_a_run_killed_too_early_begins_again(mine: str, tmp_path: Path) -> None:
     """It goes on only where both its settings and its checkpoint are there."""
-    folder, stores = tmp_path / "run", Machine(store="lmdb", commit_every=2)
-    assert own_place(stores, folder) == (Machine(checkpoint_every=2), False)
+    folder, stores = tmp_path / "run", RunOptions(store="lmdb", commit_every=2)
+    assert own_place(stores, folder) == (RunOptions(checkpoint_every=2), False)
     (folder / "checkpoint").mkdir(parents=True)
     (folder / "checkpoint" / "data.mdb").touch()
     assert own_place(stores, folder)[1] is False  # no settings yet: it was killed too early
@@ -230,12 +236,12 @@ def test_two_sweeps_do_not_share_a_folder(mine: str, tmp_path: Path) -> None:
     """The second is refused while the first is writing."""
     seen = []
 
-    def second(record: Record) -> None:
+    def second(record: RunRecord) -> None:
         with pytest.raises(ValueError, match="another sweep is writing into"):
-            sweep([small(mine).resolved()], Machine(), tmp_path, QUIET)
+            sweep([small(mine).resolved()], RunOptions(), tmp_path)
         seen.append(record)
 
-    sweep([small(mine, rounds=1).resolved()], Machine(), tmp_path, QUIET, on_record=second)
+    sweep([small(mine, rounds=1).resolved()], RunOptions(), tmp_path, on_record=second)
     assert len(seen) == 1
 
 
@@ -281,9 +287,9 @@ def test_a_search_may_propose_a_point_again(
     ("more", "message"),
     [
         (["--grid", "sever-lr=1"], "did you mean 'server-lr'"),
-        (["--grid", "rounds=1,many"], "rounds must be of type int, got 'many'"),
+        (["--grid", "rounds=1,many"], "rounds must be a whole number or none, got 'many'"),
         (["--grid", "server-lr"], "type a field and its values"),
-        (["--grid", "fast=maybe"], "fast must be of type bool, got 'maybe'"),
+        (["--grid", "fast=maybe"], "fast must be true or false, got 'maybe'"),
         (["--grid", "seed=1,1"], "names a value twice"),
         (["--grid", "seed=1", "seed=2"], "names a field twice"),
         (["--grid", "algorithm=fedavg,fedadavr", "optimizer=adam"], "fedavg has no setting"),
@@ -334,7 +340,7 @@ def test_a_grid_is_every_combination_seed_by_seed() -> None:
     """So that all settings can be seen early."""
     base = Experiment(rounds=2)
     found = grid(base, ("optimizer=adam,yogi", "seed=1,2"), ())
-    assert [(e.seed, e.optimizer) for e in found] == [
+    assert [(e.seed, e.get("optimizer")) for e in found] == [
         (1, "adam"), (1, "yogi"), (2, "adam"), (2, "yogi")
     ]  # fmt: skip
     specs = ("fedavg:client-lr=0.1", "fedadavr:optimizer=yogi")
@@ -346,13 +352,13 @@ def test_a_grid_is_every_combination_seed_by_seed() -> None:
 def test_a_run_is_named_by_its_settings(mine: str, tmp_path: Path) -> None:
     """Every field counts, a default as when spelled out; of a file what is in it, not where."""
     one = small(mine).resolved()
-    names = {run_id(given(replace(one, **change))) for change in (
+    names = {run_id(one.updated(**change)) for change in (
         {}, {"seed": 8}, {"rounds": 13}, {"client_lr": 0.051}, {"server_lr": 0.02},
         {"evaluate_every": 2},
     )}  # fmt: skip
     assert len(names) == 6
     usual: dict[str, Any] = {"optimizer": "adam", "server_lr": 0.01, "codec": "fp32", "beta1": 0.9}
-    assert run_id(given(replace(one, **usual))) in names
+    assert run_id(one.updated(**usual)) in names
     elsewhere = tmp_path / "mine.py"
     elsewhere.write_text(Path(mine).read_text())
     assert run_id(given(replace(one, load=str(elsewhere)))) in names
@@ -389,17 +395,19 @@ def test_a_file_that_changes_under_a_sweep_is_refused(mine: str, tmp_path: Path)
     settings = given(one)
     copy.write_text(copy.read_text() + "# changed\n")
     with pytest.raises(ValueError, match=r"copy\.py has changed since the sweep began"):
-        record_run((one, settings, Machine(), tmp_path / "run"), lambda row: None)
+        record_run((one, settings, RunOptions(), tmp_path / "run"), lambda row: None)
 
 
 def test_the_command_of_a_record_runs_it_again() -> None:
     """What is typed is what the protocol does not fill in, and gives the same settings."""
-    from fedadavr.experiments.command_line import parse
-    from fedadavr.experiments.run_command import RunArguments
+    from fedadavr.cli.arguments import parse
+    from fedadavr.cli.run import RunArguments
 
     for experiment in (
-        Experiment(dataset="mnist", partition="lq-2", optimizer="yogi", server_lr=0.005, seed=43),
-        Experiment(dataset="fmnist", algorithm="fedprox", mu=1e-9, rounds=150, average_last=25),
+        Experiment.of(
+            dataset="mnist", partition="lq-2", optimizer="yogi", server_lr=0.005, seed=43
+        ),
+        Experiment.of(dataset="fmnist", algorithm="fedprox", mu=1e-9, rounds=150, average_last=25),
         Experiment(dataset="fmnist", rounds=150, average_last=10, client_lr=0.0031415926535),
         Experiment(dataset="shakespeare", evaluate_examples=20_000, algorithm="fedavg"),
         Experiment(dataset="mnist", fast=False),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedadavr import Layout, Update, algorithm
-from fedadavr.loading import load_file
-from fedadavr.memory.codecs import codec
+from fedadavr.codecs import codec
+from fedadavr.plugins import load_file
 
 load_file(str(Path(__file__).parents[1] / "results" / "fedadavr-plus" / "variants.py"))
 
@@ -36,8 +36,8 @@ def rounds(server: Any, layout: Layout, count: int = 15, noise: float = 0.5) -> 
 def agree(name: str, layout: Layout, settings: dict[str, Any], **limit: Any) -> None:
     """The variant in its limit makes the rounds of FedAdaVR+, up to rounding."""
     common = {"server_lr": 0.01, "population": 24, "client_lr": 0.1, **settings}
-    plus = algorithm("fedadavr-plus", layout, **common)
-    variant = algorithm(name, layout, **common, **limit)
+    plus: Any = algorithm("fedadavr-plus", layout, **common)
+    variant: Any = algorithm(name, layout, **common, **limit)
     expected = rounds(plus, layout)
     np.testing.assert_allclose(rounds(variant, layout), expected, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(variant.learner.alpha, plus.learner.alpha, atol=1e-5)
@@ -111,7 +111,7 @@ def test_a_stale_center_makes_room() -> None:
     kind = server.members["2"][1][0]
     assert kind != server.members["1"][1][0]
     assert "0" not in server.members
-    np.testing.assert_allclose(server.kinds.vectors[kind], along[2], rtol=1e-5)
+    np.testing.assert_allclose(server.vectors.vectors[kind], along[2], rtol=1e-5)
     assert server.report()["shares"] == [0.5, 0.5]
 
 
@@ -127,7 +127,7 @@ def test_centers_in_fp32_are_those_there_are(settings: dict[str, Any]) -> None:
         near = rounds(server, TWO)
         assert (near != plus).any() or settings.get("trust") == 0
         np.testing.assert_allclose(near, plus, atol=0.05)
-        for vector in server.kinds.vectors[: len(server.kinds)]:
+        for vector in server.vectors.vectors[: len(server.vectors)]:
             kept = codec(name).decode(TWO, codec(name).encode(TWO, vector))
             np.testing.assert_allclose(kept, vector, rtol=1e-6)
 

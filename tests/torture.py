@@ -29,10 +29,10 @@ from uuid import uuid4
 
 import numpy as np
 
-from fedadavr.memory import StoreError, open_store
-from fedadavr.memory.checking import check
-from fedadavr.memory.commands import repair
-from fedadavr.memory.records import SIZE
+from fedadavr.cli.memory import repair
+from fedadavr.memory.verify import check
+from fedadavr.stores import StoreError, open_store
+from fedadavr.stores.record_format import SIZE
 from tests.redis_servers import PROGRAM, RedisServer
 from tests.rounds import digest, flat, one_round, opened, play, server_on
 from tests.test_stores import flip, spoil

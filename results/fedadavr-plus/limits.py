@@ -20,7 +20,7 @@ from fedadavr.algorithms import fedadavr_plus
 from fedadavr.algorithms.base import Cohort, Direction
 from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
 from fedadavr.algorithms.registry import register
-from fedadavr.clients import Recipe, layout_of
+from fedadavr.clients import LocalSGD, layout_of
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.run import make_federation
 from fedadavr.models import build
@@ -71,7 +71,7 @@ class Told(FedAdaVRPlus):
 def accuracy(seed: int, flags: set[str], settings: dict[str, Any]) -> float:
     """Percent, the mean of the last ten rounds."""
     fedadavr_plus.FROM_KINDS = float(settings.pop("from", 0.8))
-    experiment = Experiment(
+    experiment = Experiment.of(
         dataset="mnist", partition="lq-1", clients=500, rounds=ROUNDS, algorithm="plus-told",
         seed=seed, server_lr=0.005, **settings,
     ).resolved()  # fmt: skip
@@ -81,9 +81,9 @@ def accuracy(seed: int, flags: set[str], settings: dict[str, Any]) -> float:
     sizes = {str(k): len(part) for k, part in enumerate(parts)}
     server: Any = experiment.server(layout_of(module), sizes)
     server.tell(flags, np.array([int(labels[part[0]]) for part in parts]))
-    recipe = Recipe(0.01, 0.9, 1, 20)
+    local_sgd = LocalSGD(0.01, 0.9, 1, 20)
     accuracies = []
-    with Engine(server, module, federation, recipe, seed=seed, clients_per_round=5,
+    with Engine(server, module, federation, local_sgd, seed=seed, clients_per_round=5,
                 evaluate_clients=250) as engine:  # fmt: skip
         for round in range(1, ROUNDS + 1):
             engine.finish_training()

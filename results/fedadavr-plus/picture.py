@@ -11,7 +11,7 @@ import numpy as np
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from fedadavr.clients import Recipe, layout_of
+from fedadavr.clients import LocalSGD, layout_of
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.run import make_federation
 from fedadavr.models import build
@@ -22,7 +22,7 @@ ROUNDS = 60
 
 def main(out: str) -> None:
     """Sixty rounds, and then the picture."""
-    experiment = Experiment(
+    experiment = Experiment.of(
         dataset="mnist", partition="lq-1", algorithm="fedadavr-plus", server_lr=0.005
     )
     federation = make_federation(experiment.resolved())
@@ -30,8 +30,8 @@ def main(out: str) -> None:
     sizes = {str(k): len(part) for k, part in enumerate(federation.train_parts)}
     server: Any = experiment.resolved().server(layout_of(module), sizes)
     labels = federation.train.labels
-    recipe = Recipe(0.01, 0.9, 1, 20)
-    with Engine(server, module, federation, recipe, seed=42, clients_per_round=5) as engine:
+    local_sgd = LocalSGD(0.01, 0.9, 1, 20)
+    with Engine(server, module, federation, local_sgd, seed=42, clients_per_round=5) as engine:
         for _ in range(ROUNDS):
             engine.finish_training()
     seen = sorted(server.memory.records(), key=lambda item: item[1].round)
@@ -63,7 +63,7 @@ def main(out: str) -> None:
     for axis in (left, right):
         axis.set(xticks=[], yticks=[])
     figure.suptitle(
-        "MNIST, one digit a client, after 60 rounds of five: updates by digit, in two directions"
+        "MNIST, one digit per client, after 60 rounds of five: updates by digit, in two directions"
     )
     figure.savefig(out, dpi=120)
 

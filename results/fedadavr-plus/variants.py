@@ -14,15 +14,19 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.algorithms.base import Cohort, Update
-from fedadavr.algorithms.fedadavr_plus import MEMORIES, FedAdaVRPlus
+from fedadavr.algorithms import Cohort, Update, bounds
+from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
+from fedadavr.algorithms.gathering import gather
 from fedadavr.algorithms.registry import register
 from fedadavr.algorithms.trust import Trust
-from fedadavr.memory.codecs import codec as find_codec
-from fedadavr.memory.kinds import Assignment, Kinds
-from fedadavr.memory.memory import Page
+from fedadavr.codecs import codec as find_codec
+from fedadavr.kernels import Sketch
+from fedadavr.memory.cohort_records import CohortRecords
+from fedadavr.memory.kinds import Kinds
+from fedadavr.memory.vectors import Assignment
 from fedadavr.vector import Layout, Vector
 
+MEMORIES = ("own", "centers")
 Floats = npt.NDArray[np.float64]
 
 
@@ -43,7 +47,7 @@ class Plain(FedAdaVRPlus):
 
     def _furnish(self) -> list[tuple[slice, Kinds]]:
         """The slices of the model that have their own centers."""
-        return [] if self.kinds is None else [(slice(0, self.layout.size), self.kinds)]
+        return [] if self.vectors is None else [(slice(0, self.layout.size), self.vectors)]
 
     def coefficients(self) -> tuple[Any, Any]:
         """The trust in own memory and in centers: numbers, or one for each coordinate."""
@@ -64,11 +68,10 @@ class Plain(FedAdaVRPlus):
 
     def step(self, w: Vector, updates: Iterable[Update], *, out: Vector | None = None) -> Vector:
         """The next model, from this one and the clients' updates; moves the state."""
-        self._check_rates()
-        self._check_model("w", w)
+        w = self._check_models(w, out)
         for client in self.memory.gone:
             self.members.pop(client, None)
-        cohort, replies = self._gather(list(updates))
+        cohort, replies = gather(self, list(updates))
         out = np.empty_like(w) if out is None else out
         if not len(cohort):
             out[...] = w
@@ -76,24 +79,24 @@ class Plain(FedAdaVRPlus):
         inverse = np.full(len(cohort), 1 / self.client_lr, np.float32)
         whole = [x if isinstance(x, np.ndarray) else np.concatenate(x) for x in replies]
         g = (w - np.stack(whole)) * inverse[:, None]
-        sent = self._lengths(np.square(g, dtype=np.float64))
-        self._check_updates(w, cohort, replies, sent)
-        clipped = self._clip(w, sent, self._fractions(cohort), inverse)
+        sent = self._lengths(g)
+        bounds.check_finite(self, w, cohort, replies, sent)
+        clipped, learned = bounds.clip(self, w, cohort, sent, inverse) or (None, sent)
         g = (w - np.stack(whole)) * inverse[:, None]
-        lengths = self._lengths(np.square(g, dtype=np.float64))
         page = self.memory.open(cohort.keys)
-        self._check_owners(cohort, page)
+        bounds.check_owners(cohort, page)
         own = self._recall(page)
         found = [
-            kinds.assign(w[place], [x[place] for x in whole], inverse, None)
+            kinds.assign(w[place], [x[place] for x in whole], inverse, Sketch())
             for place, kinds in self.rooms
         ]
         self.make_room()
-        first = found[0] if found and self.kinds is not None else None
+        first = found[0] if found and self.vectors is not None else None
         after = self.memory.admit(
-            page, self.sizes(cohort), None if first is None else (first.of + 1).tolist()
+            page, self.sizes(cohort, page), None if first is None else (first.of + 1).tolist()
         )
-        cohort = self._counted(replace(cohort, kinds=first))
+        count, weight = self.memory.count, self.memory.weight
+        cohort = replace(cohort, assignment=first, count=count, weight=weight)
         for i, (client, examples) in enumerate(zip(cohort.clients, cohort.examples, strict=True)):
             self.members[client] = int(examples), tuple(int(a.of[i]) for a in found)
 
@@ -112,18 +115,23 @@ class Plain(FedAdaVRPlus):
         for (_, kinds), assignment, move in zip(self.rooms, found, self._moves(g, found),
                                                 strict=True):  # fmt: skip
             kinds.vectors[: len(move)] = move
-            kinds.done(assignment, self.round + 1)
+            kinds.learned(assignment, self.round + 1)
         self._keep(page, after, own, self.remembered(g, self._near(g, found)))
         ages = [self.memory.round + 1 - record.round for record in page.records if record]
         self.staleness = float(np.mean(ages)) if ages else 0.0
-        self.memory.close(page, after, self._owners(cohort))
-        self._note_clipped(cohort, clipped, sent, lengths)
+        self.memory.close(page, after, bounds.owners_of(cohort))
+        places = [] if clipped is None else np.flatnonzero(clipped).tolist()
+        self.clipped = {cohort.clients[i]: float(sent[i]) for i in places}
         self.influence.learn(
-            lengths / self.client_lr, cohort.examples, cohort.steps, len(self.clipped)
+            learned / self.client_lr, cohort.examples, cohort.steps, len(self.clipped)
         )
-        self.stepper.step(w, (self.client_lr * r).astype(np.float32), out)
+        self.server_optimizer.step(w, (self.client_lr * r).astype(np.float32), out)
         self.learn_from(cohort, products)
         return out
+
+    def _lengths(self, g: Vector) -> Floats:
+        """|w - w_i| of each client."""
+        return np.sqrt(np.square(g, dtype=np.float64).sum(axis=1)) * self.client_lr
 
     def _shares(self, room: int, count: int) -> Floats:
         """N_k / sum N_k in a room, by examples."""
@@ -161,7 +169,7 @@ class Plain(FedAdaVRPlus):
     def _total(self) -> Floats:
         return self.memory.total if self.memory.codec.bits else np.zeros(self.layout.size)
 
-    def _recall(self, page: Page) -> Vector:
+    def _recall(self, page: CohortRecords) -> Vector:
         """What is remembered of each client of the cohort, zeros for a new one."""
         own = np.zeros((len(page.clients), self.layout.size), np.float32)
         for k, record in enumerate(page.records):
@@ -169,7 +177,7 @@ class Plain(FedAdaVRPlus):
                 own[k] = self.memory.codec.decode(self.layout, record.data)
         return own
 
-    def _keep(self, page: Page, after: Floats, own: Vector, new: Vector) -> None:
+    def _keep(self, page: CohortRecords, after: Floats, own: Vector, new: Vector) -> None:
         """Write the records, and move the total along."""
         codec = self.memory.codec
         if codec.bits:
@@ -222,10 +230,10 @@ class LayerCenters(Plain):
         super().__post_init__()
         if self.sampler != "uniform":
             raise ValueError(f"{self.name} has no kinds of whole clients: sampler must be uniform")
-        self.kinds = None  # a client has a kind in each layer, and none as a whole
+        self.vectors = None  # a client has a kind in each layer, and none as a whole
 
     def _furnish(self) -> list[tuple[slice, Kinds]]:
-        if self.kinds is None:
+        if self.vectors is None:
             return []
         layers: dict[str, dict[str, tuple[int, ...]]] = {}
         for name, shape in self.layout.shapes.items():
@@ -285,9 +293,9 @@ class ReplacingKinds(Kinds):
         self.left = left
         return told
 
-    def done(self, assignment: Assignment, round: int) -> None:
+    def learned(self, assignment: Assignment, round: int) -> None:
         """The centers have moved: note when."""
-        super().done(assignment, round)
+        super().learned(assignment, round)
         self.now = round
 
 
@@ -297,12 +305,12 @@ class Replace(Plain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.kinds is None or self.sampler != "uniform":
+        if self.vectors is None or self.sampler != "uniform":
             raise ValueError(f"{self.name} needs the memory of centers and uniform cohorts")
         self.replacing = ReplacingKinds(
             self.layout, self.centers, self.center_similarity, self.center_rate
         )
-        self.kinds = self.replacing
+        self.vectors = self.replacing
         self.rooms = self._furnish()
 
     def make_room(self) -> None:
@@ -319,9 +327,9 @@ class RoundedKinds(Kinds):
 
     codec = find_codec("fp32")
 
-    def done(self, assignment: Assignment, round: int) -> None:
+    def learned(self, assignment: Assignment, round: int) -> None:
         """The kernels have moved the centers: store those that were fed."""
-        super().done(assignment, round)
+        super().learned(assignment, round)
         for k in np.unique(assignment.of):
             data = self.codec.encode(self.layout, self.vectors[k])
             self.vectors[k] = self.codec.decode(self.layout, data)
@@ -336,11 +344,11 @@ class Fp16Centers(FedAdaVRPlus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.kinds is None:
+        if self.vectors is None:
             raise ValueError(f"{self.name} needs the memory of centers")
         kinds = RoundedKinds(self.layout, self.centers, self.center_similarity, self.center_rate)
         kinds.codec = find_codec(self.center_codec)
-        self.kinds = kinds
+        self.vectors = kinds
 
 
 @register("plus-int8-centers")

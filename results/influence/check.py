@@ -30,8 +30,8 @@ os.environ |= {
 
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.experiments.records import Record, from_rows, read_lines
-from fedadavr.experiments.run import Machine, run
+from fedadavr.experiments.records import RunRecord, from_rows, read_lines
+from fedadavr.experiments.run import RunOptions, run
 from fedadavr.simulation import Diverged
 
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ FIGURES = ("rounds", "accuracy", "loss", "final_accuracy", "final_loss", "worst_
            "memory_bytes")  # fmt: skip
 
 
-def recorded() -> list[Record]:
+def recorded() -> list[RunRecord]:
     """The runs of seed 42 in an order that mixes them, so that a part is like the whole."""
     found = {
         record.id: record
@@ -52,13 +52,13 @@ def recorded() -> list[Record]:
     return [found[name] for name in sorted(found)]
 
 
-def made(experiment: Experiment) -> tuple[Record, int, int]:
+def made(experiment: Experiment) -> tuple[RunRecord, int, int]:
     """A run's record, and how many of its replies were clipped and rejected."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
         memory, failure = 0, None
         try:
-            memory = run(experiment, Machine(), folder, keep_last=False).memory_bytes
+            memory = run(experiment, RunOptions(), folder, keep_last=False).memory_bytes
         except Diverged as error:
             failure = str(error)
         rows = RunFolder(folder).rows()
@@ -66,7 +66,7 @@ def made(experiment: Experiment) -> tuple[Record, int, int]:
     return record, *(sum(row.get(k, 0) for row in rows) for k in ("clipped", "rejected"))
 
 
-def differences(one: Record, other: Record) -> list[str]:
+def differences(one: RunRecord, other: RunRecord) -> list[str]:
     """The figures in which two records differ."""
     return [name for name in FIGURES if getattr(one, name) != getattr(other, name)]
 
@@ -93,9 +93,9 @@ def demo() -> Iterator[dict[str, Any]]:
     }  # fmt: skip
     for name, settings in own.items():
         for seed in (42, 43, 44):
-            experiment = Experiment(algorithm=name, seed=seed, evaluate_every=5, **settings)
+            experiment = Experiment.of(algorithm=name, seed=seed, evaluate_every=5, **settings)
             now, clipped, rejected = made(experiment)
-            off = made(replace(experiment, clip=0.0))[0]
+            off = made(experiment.updated(clip=0.0))[0]
             yield {
                 "id": f"demo {name} {seed}", "algorithm": name, "partition": "lq-1",
                 "differ": differences(off, now), "clipped": clipped, "rejected": rejected,

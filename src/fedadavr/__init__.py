@@ -1,17 +1,22 @@
 """Federated learning when few clients show up."""
 
-from fedadavr.algorithms import (
-    Algorithm,
-    ClientNeeds,
-    FedAdaVR,
-    Rejected,
-    Update,
-    algorithm,
-    algorithms,
-    register,
-)
-from fedadavr.memory import ClientMemory
-from fedadavr.vector import Layout
+from typing import TYPE_CHECKING
+
+from fedadavr.lazy import lazily
+
+if TYPE_CHECKING:
+    from fedadavr.algorithms import (
+        Algorithm,
+        ClientNeeds,
+        FedAdaVR,
+        Rejected,
+        Update,
+        algorithm,
+        algorithm_names,
+        register,
+    )
+    from fedadavr.memory import ClientMemory
+    from fedadavr.vector import Layout
 
 __version__ = "0.1.0"
 
@@ -24,6 +29,13 @@ __all__ = [
     "Rejected",
     "Update",
     "algorithm",
-    "algorithms",
+    "algorithm_names",
     "register",
 ]
+
+__getattr__ = lazily(__name__, {
+    "fedadavr.algorithms": ["Algorithm", "ClientNeeds", "FedAdaVR", "Rejected", "Update",
+                            "algorithm", "algorithm_names", "register"],
+    "fedadavr.memory": ["ClientMemory"],
+    "fedadavr.vector": ["Layout"],
+})  # fmt: skip

@@ -63,6 +63,7 @@ class Layout:
         start: list[int] = []
         stop: list[int] = []
         tensor: list[int] = []
+        within: list[int] = []
         first: list[int] = []
         for t, (lo, hi) in enumerate(zip(self.offsets[:-1], self.offsets[1:], strict=True)):
             first.append(len(start))
@@ -70,7 +71,9 @@ class Layout:
                 start.append(s)
                 stop.append(min(s + BLOCK, int(hi)))
                 tensor.append(t)
-        return Blocks(*(np.array(x, dtype=np.int64) for x in (start, stop, tensor, first)))
+                within.append(s - int(lo))
+        columns = (start, stop, tensor, within, first)
+        return Blocks(*(np.array(column, dtype=np.int64) for column in columns))
 
     @cached_property
     def digest(self) -> str:

@@ -1,10 +1,10 @@
-"""The client: an ordinary PyTorch loop, and a guide that serves every algorithm."""
+"""The client: an ordinary PyTorch loop, and a hook that serves every algorithm."""
 
 import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedadavr.flower import Guide, answer_identity
+from fedadavr.flower import ClientHook, answer_identity
 from flower_app.task import batches, federation, model
 
 app = ClientApp()
@@ -24,7 +24,7 @@ def train(message: Message, context: Context) -> Message:
     )
     data = federation(str(config["partition"]), int(node["num-partitions"]), seed)
     losses = []
-    with Guide(message, net, sgd) as guide:
+    with ClientHook(message, net, sgd) as hook:
         for x, y in batches(data, client, int(message.content["config"]["server-round"]), config):
             sgd.zero_grad()
             loss = torch.nn.functional.cross_entropy(net(x), y)
@@ -34,7 +34,7 @@ def train(message: Message, context: Context) -> Message:
     metrics = {
         "num-examples": len(data.train_parts[client]),
         "loss": sum(losses) / len(losses),
-        **guide.metrics,
+        **hook.metrics,
     }
     content = RecordDict(
         {"arrays": ArrayRecord(net.state_dict()), "metrics": MetricRecord(metrics)}

@@ -1,9 +1,13 @@
 """The server side of each algorithm."""
 
-from fedadavr.algorithms.base import Algorithm, ClientNeeds
+from typing import Any
+
+from fedadavr.algorithms.base import Adaptive, Algorithm, Remembering
+from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction, Stored
 from fedadavr.algorithms.replies import Rejected, Update
 
-# The order of these imports is the order in which `algorithms()` lists them.
+# The order of these imports is the order in which `algorithm_names()` lists them; a file that is
+# not among them is found by its @register.
 from fedadavr.algorithms.fedavg import FedAvg, FedProx
 from fedadavr.algorithms.scaffold import Scaffold
 from fedadavr.algorithms.fednova import FedNova
@@ -12,11 +16,20 @@ from fedadavr.algorithms.mifa import MIFA
 from fedadavr.algorithms.fedvarp import ClusterFedVARP, FedVARP
 from fedadavr.algorithms.fedadavr import FedAdaVR, FedAdaVRNoOpt, FedAdaVRNoVR, FedAdaVRQuant
 from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
-from fedadavr.algorithms.registry import algorithm, algorithms, register, settings_of
+from fedadavr.algorithms.registry import algorithm, algorithm_names, register, settings_of
 
 __all__ = [
-    "MIFA", "Algorithm", "ClientNeeds", "ClusterFedVARP", "FedAdaVR", "FedAdaVRNoOpt",
-    "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad", "FedAdam", "FedAvg", "FedNova",
-    "FedProx", "FedVARP", "FedYogi", "Rejected", "Scaffold", "Update", "algorithm", "algorithms",
-    "register", "settings_of",
+    "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort", "Direction",
+    "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad",
+    "FedAdam", "FedAvg", "FedNova", "FedProx", "FedVARP", "FedYogi", "Rejected", "Remembering",
+    "Scaffold", "Stored", "Update", "algorithm", "algorithm_names", "register", "settings_of",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "algorithms":  # until 0.3
+        import warnings
+
+        warnings.warn("algorithms() is called algorithm_names()", DeprecationWarning, stacklevel=2)
+        return algorithm_names
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedadavr.algorithms.base import Adaptive, Cohort, Direction, Remembering
+from fedadavr.algorithms.base import Adaptive, Remembering
+from fedadavr.algorithms.cohort import Cohort, Direction, Floats
 from fedadavr.algorithms.registry import register
 from fedadavr.algorithms.trust import Trust
 from fedadavr.memory import ClientMemory
-from fedadavr.memory.kinds import Kinds
-from fedadavr.memory.memory import Weights
-from fedadavr.memory.store import Record
-from fedadavr.optimizers import positive
+from fedadavr.memory.own import Weighting
+from fedadavr.memory.vectors import MEMORIES
 from fedadavr.sampling import TRAIN
+from fedadavr.stores.store import Record
 
-MEMORIES = ("own", "centers")
+OWN = "own"
 FROM_KINDS = 0.8  # of a cohort that is drawn by kinds
 
 
@@ -31,8 +31,8 @@ class FedAdaVRPlus(Adaptive, Remembering):
     mean of y^m over the population. alpha is learned so that r varies least.
     """
 
-    memories: Sequence[str] | str = MEMORIES
-    """own, centers, or both (own+centers)."""
+    memories: Sequence[str] | str = "own+centers"
+    """own, centers, or both; in place of centers, any other memory by its name."""
     centers: int = 10
     """How many kinds of clients there are at most."""
     center_similarity: float = 0.5
@@ -47,21 +47,10 @@ class FedAdaVRPlus(Adaptive, Remembering):
     """Cohorts drawn uniformly, or with clients of the kinds whose centers are oldest in them."""
 
     learner: Trust = field(init=False, repr=False)
+    vectors: Any = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        words = self.memories
-        given = tuple(re.split("[,+]", words) if isinstance(words, str) else words)
-        self.memories = tuple(name for name in MEMORIES if name in given)
-        if not given or set(given) - set(MEMORIES) or len(set(given)) < len(given):
-            raise ValueError(f"memories must be own, centers or both, got {given!r}")
-        if type(self.centers) is not int or self.centers < 1:
-            raise ValueError(f"centers must be a whole number from 1 up, got {self.centers!r}")
-        if not -1 <= self.center_similarity <= 1:
-            raise ValueError(
-                f"center_similarity is a cosine, from -1 to 1, got {self.center_similarity!r}"
-            )
-        if positive("center_rate", self.center_rate) > 1:
-            raise ValueError(f"center_rate must not be above 1, got {self.center_rate!r}")
+        self.memories = self._named()
         if not 0 <= self.trust_decay < 1:
             raise ValueError(f"trust_decay must lie in [0, 1), got {self.trust_decay!r}")
         if isinstance(self.trust, str):
@@ -77,21 +66,36 @@ class FedAdaVRPlus(Adaptive, Remembering):
             raise ValueError(f"sampler must be 'uniform' or 'kinds', got {self.sampler!r}")
         if self.sampler == "kinds" and "centers" not in self.memories:
             raise ValueError("sampler 'kinds' needs the memory of centers")
+        settings = {name: getattr(self, name)
+                    for name in ("centers", "center_similarity", "center_rate")}  # fmt: skip
+        MEMORIES.find("centers")(self.layout, settings)  # wrong settings are said at any rate
         super().__post_init__()
         fixed = None if isinstance(self.trust, str) else float(self.trust)
         self.learner = Trust(len(self.memories), fixed, self.trust_decay)
         self._told: dict[str, Any] = {}  # trust and shares after the last round
         self._known: dict[str, int] = {}
-        if "centers" in self.memories:
-            self.kinds = Kinds(self.layout, self.centers, self.center_similarity, self.center_rate)
+        for name in self.memories:
+            if name != OWN:
+                self.vectors = MEMORIES.find(name)(self.layout, settings)
 
-    def _weights(self) -> Weights:
+    def _named(self) -> tuple[str, ...]:
+        """The memories in order, the clients' own updates first."""
+        words = self.memories
+        given = tuple(re.split("[,+]", words) if isinstance(words, str) else words)
+        known = [OWN, *MEMORIES.names()]
+        if not given or set(given) - set(known) or len(set(given)) < len(given):
+            raise ValueError(f"memories must be {', '.join(known)} or own+NAME, got {given!r}")
+        if len(set(given) - {OWN}) > 1:
+            raise ValueError(f"memories can be own and one other, got {given!r}")
+        return tuple(sorted(given, key=lambda name: name != OWN))
+
+    def _weights(self) -> Weighting:
         return "examples"
 
     def _build_memory(self) -> ClientMemory:
         memory = super()._build_memory()  # which checks the codec
         # Without own memory, only the kind and the weight of a client are kept.
-        return memory if "own" in self.memories else self._memory("none")
+        return memory if OWN in self.memories else self._memory("none")
 
     def _alpha(self, memory: str) -> float:
         names = list(self.memories)
@@ -103,40 +107,44 @@ class FedAdaVRPlus(Adaptive, Remembering):
         A sampler that prefers kinds would pull the model to them. So each kind that is there counts
         by its share of the population, however many of its clients came.
         """
-        if self.sampler == "uniform" or cohort.kinds is None:
+        if self.sampler == "uniform" or cohort.assignment is None:
             return cohort.shares
-        of = cohort.kinds.of
-        within = cohort.kinds.shares(cohort.examples)[of]
-        share = self._population_shares(len(cohort.kinds.keep))
+        of = cohort.assignment.of
+        within = cohort.assignment.shares(cohort.examples)[of]
+        share = self._population_shares(len(cohort.assignment.keep))
         there = share[np.unique(of)].sum()
         return cohort.examples / within * share[of] / there
 
     def _population_shares(self, count: int) -> Any:
         """N_k / sum N_k, by examples, among the clients whose kind is known."""
-        weights = np.array([self.memory.kind_weight.get(k + 1, 0) for k in range(count)], float)
+        weights = np.array([self.memory.label_weight.get(k + 1, 0) for k in range(count)], float)
         return weights / weights.sum() if weights.any() else weights
 
     def direction(self, cohort: Cohort) -> Direction:
         """The cohort's news against all memories, and their means over the population."""
         gain = self.weights_of(cohort)
-        own = self._alpha("own")
+        own = self._alpha(OWN)
         pull = None
-        if cohort.kinds is not None:
-            share = self._population_shares(len(cohort.kinds.keep))
-            pull = self._alpha("centers") * (share - cohort.kinds.shares(gain))
-            pull[cohort.kinds.known :] = 0.0  # a center that is opened now predicts nothing yet
+        if cohort.assignment is not None:
+            share = self._population_shares(len(cohort.assignment.keep))
+            pull = self._alpha(self.memories[-1]) * (share - cohort.assignment.shares(gain))
+            pull[cohort.assignment.known :] = (
+                0.0  # a vector that is opened now predicts nothing yet
+            )
         base = own / cohort.weight if own else 0.0
         return Direction(gain=gain, recall=own * gain, base=base, pull=pull)
 
     def sample(self, seed: int, round: int, everyone: Sequence[str], size: int) -> list[str]:
         """By kinds: most of the cohort from those whose centers are oldest, the rest anybody."""
-        if self.sampler == "uniform" or not self.kinds:
+        if self.sampler == "uniform" or not self.vectors:
             return super().sample(seed, round, everyone, size)
         rng = np.random.default_rng([seed, round, TRAIN])
         members: dict[int, list[str]] = {}
+        kind_of = self._kind_of()
         for client in everyone:
-            members.setdefault(self._kind_of().get(client, 0), []).append(client)
-        oldest = sorted(range(len(self.kinds)), key=lambda k: (self.kinds.fed[k], k))  # type: ignore[union-attr]
+            members.setdefault(kind_of.get(client, 0), []).append(client)
+        fed = self.vectors.fed
+        oldest = sorted(range(len(fed)), key=lambda k: (fed[k], k))
         chosen: list[str] = []
         wanted = size - max(1, int(size * (1 - FROM_KINDS) + 0.5))
         lots = [list(rng.permutation(members[k + 1])) for k in oldest if members.get(k + 1)]
@@ -154,26 +162,31 @@ class FedAdaVRPlus(Adaptive, Remembering):
             self._known.pop(client, None)
         if len(self._known) != len(self.memory):
             self._known = {
-                client: record.kind
+                client: record.label
                 for client, record in self.memory.all(data=False)
                 if isinstance(record, Record)
             }
         return self._known
 
+    def product_weights(self, go: Direction) -> Floats | None:
+        """Each reply's own weight, unless there is nothing to learn."""
+        return go.gain if self.learner.fixed is None else None
+
     def learn(self, cohort: Cohort, products: Any) -> None:
         """The round's products of (g, own, centers): learn from them, for the next round."""
-        names = ["g", *self.memories]
-        chosen = [["g", *MEMORIES].index(name) for name in names]
-        if self.sampler == "kinds" and cohort.kinds is not None:
+        chosen = [0, *(1 if name == OWN else 2 for name in self.memories)]
+        if self.sampler == "kinds" and cohort.assignment is not None:
             for client in self.memory.gone:  # pruned in this round
                 self._known.pop(client, None)
-            self._known |= dict(zip(cohort.clients, (cohort.kinds.of + 1).tolist(), strict=True))
+            self._known |= dict(
+                zip(cohort.clients, (cohort.assignment.of + 1).tolist(), strict=True)
+            )
         if len(cohort) > 1:
             self.learner.learn(products[np.ix_(chosen, chosen)])
         alpha = map(float, self.learner.alpha)
         self._told = {"trust": dict(zip(self.memories, alpha, strict=True))}
-        if self.kinds is not None:
-            self._told["shares"] = [float(x) for x in self._population_shares(len(self.kinds))]
+        if self.vectors is not None:
+            self._told["shares"] = [float(x) for x in self._population_shares(len(self.vectors))]
 
     def report(self) -> dict[str, Any]:
         """What a round tells beside its model: the trust in each memory, the kinds' shares."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from fedadavr.algorithms.base import Algorithm, ClientNeeds, Cohort, Direction
+from fedadavr.algorithms.base import Algorithm
+from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction
 from fedadavr.algorithms.registry import register
-from fedadavr.optimizers import number
+from fedadavr.checks import number
 
 
 @register("fedavg")

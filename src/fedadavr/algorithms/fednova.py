@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fedadavr.algorithms.base import Algorithm, ClientNeeds, Cohort, Direction, check_momentum
+from fedadavr.algorithms.base import Algorithm
+from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction, check_momentum
 from fedadavr.algorithms.registry import register
 
 

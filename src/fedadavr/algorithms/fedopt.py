@@ -16,7 +16,7 @@ class FedAdagrad(FedAvg):
     tau: float = 1e-3
     """Added to the denominator; Flower's legacy classes had 1e-9."""
 
-    def _build_stepper(self) -> Optimizer:
+    def _build_optimizer(self) -> Optimizer:
         return Optimizer(self.name, self.layout, lr=self.server_lr, eps=self.tau)
 
 
@@ -29,7 +29,7 @@ class FedAdam(FedAdagrad):
     beta2: float = 0.99
     """Decay of the second moment."""
 
-    def _build_stepper(self) -> Optimizer:
+    def _build_optimizer(self) -> Optimizer:
         return Optimizer(
             self.name,
             self.layout,

@@ -9,9 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from fedadavr.algorithms.base import Cohort, Direction, Remembering, Stored
+from fedadavr.algorithms.base import Remembering
+from fedadavr.algorithms.cohort import Cohort, Direction, Stored
 from fedadavr.algorithms.registry import register
-from fedadavr.memory.memory import Weights
+from fedadavr.memory.cohort_records import CohortRecords
+from fedadavr.memory.own import Weighting
 
 
 @register("fedvarp")
@@ -26,7 +28,7 @@ class FedVARP(Remembering):
             raise ValueError(f"weighting must be 'uniform' or 'examples', got {self.weighting!r}")
         super().__post_init__()
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> Weighting:
         return "clients" if self.weighting == "uniform" else "examples"
 
     def direction(self, cohort: Cohort) -> Direction:
@@ -58,7 +60,7 @@ class ClusterFedVARP(Remembering):
             )
         super().__post_init__()
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> Weighting:
         return "examples"
 
     def _population(self) -> dict[str, int]:
@@ -81,7 +83,7 @@ class ClusterFedVARP(Remembering):
             raise ValueError("it is in none of the clusters given")
         return str(self.clusters[client])
 
-    def sizes(self, cohort: Cohort) -> list[int]:
+    def sizes(self, cohort: Cohort, records: CohortRecords) -> list[int]:
         """How many clients each of the round's clusters has."""
         return [self._size.get(key, 1) for key in cohort.keys]  # 1: the first of its cluster
 

@@ -1,12 +1,14 @@
 """How much one reply may do: running scales of lengths, examples and steps, and their bounds.
 
 A reply is never trusted for its size. Its length |w - w_i| may be a lenient multiple (`clip`) of
-the median length of late. What is longer is no healthy client's, and is clipped to a tenth of that
-bound: so much cannot bend the run (all of the bound would still inflate an optimizer's moments for
-many rounds), and yet the scale follows if everybody's lengths have changed for good. The numbers
-of examples and steps that it claims may be a thousand times the median known; what is more is
-refused. Medians, since a minority cannot move them; of what was accepted, as it was accepted, since
-what is sent costs nothing to make huge. The state is three histograms of fixed size, two counts.
+the median length of late. What is longer is no healthy client's, and is clipped to that median: it
+then moves the model, and stays in the memory of a client that never comes again, no more than any
+other. It is counted with a tenth of the bound, so that the scale follows if everybody's lengths
+have changed for good. The numbers of examples and steps that it claims may be a thousand times the
+median known; what is more is refused. A client that comes once is remembered with a weight of a few
+times the median at most, whatever it claims; when it comes again, with more. Medians, since a
+minority cannot move them; of what was accepted, as it was accepted, since what is sent costs
+nothing to make huge. The state is three histograms of fixed size, two counts.
 """
 
 from __future__ import annotations
@@ -28,9 +30,13 @@ LITTLE = 10.0  # lengths, below which a cohort says more of itself than its hist
 EARLY = 3  # rounds, in which a server that starts too fast changes all lengths a thousandfold
 LEAP = 10.0  # how much longer than its history a whole cohort may be, later
 LEAP_EARLY = 1000.0
-LEFT = 0.1  # of the bound, to what is longer
+COUNTED = 0.1  # of the bound: the length that a clipped update is learned with
 CLAIM = 1000.0  # sizes of real clients are heavy-tailed
 CLAIM_FIRST, CLAIM_MOST = 1e6, 1e9  # times the least known, and at all: with fewer than three known
+GROWTH = 10.0  # times the median, with which a client that came once is remembered at most
+AGAIN = 3.0  # times its last weight, when it comes again
+USUAL = 2.0  # times the median, which anybody may weigh
+PORTION = 0.25  # of all others together, which one client may weigh that came only once
 FADE = 2.0 ** (-1 / 20)  # per round: half of the weight is gone after twenty
 
 
@@ -97,12 +103,13 @@ class Influence:
         It is the median of those accepted of late, or the cohort's own lower median where that is
         larger: lengths grow with the model's health, too, and then all of them do. But a cohort
         of fewer than three says nothing, and no cohort raises the scale more than `LEAP` times,
-        since its majority may be hostile. With little history a cohort may go further.
+        since its majority may be hostile. With little history a cohort may go further; a small
+        one goes by the model then, since the first few replies may be tiny.
 
         Parameters
         ----------
         lengths : of the cohort's updates
-        model : the length of the model, which is the scale while fewer than three are known
+        model : the length of the model, which is the scale while little is known
         rounds : how many have been applied
         """
         early = self.lengths.known < LITTLE or rounds < EARLY
@@ -110,7 +117,9 @@ class Influence:
         cohort = Scale().joined(lengths)
         if cohort.known < 3:
             both = self.lengths.joined(lengths)
-            return history or (both.median if both.known > FEWEST else model)
+            if both.known < LITTLE:
+                return max(history, both.median if both.known > FEWEST else 0.0, model)
+            return both.median if history == 0.0 else history
         anchor, leap = history or model, LEAP_EARLY if early else LEAP
         return max(history, min(cohort.median, leap * anchor))
 
@@ -122,6 +131,18 @@ class Influence:
         if scale.known > FEWEST:
             return CLAIM * scale.median, "a thousand times the median known"
         return min(CLAIM_FIRST * scale.least(), CLAIM_MOST), "so few being known"
+
+    def usual_examples(self, claims: Floats) -> tuple[float, float]:
+        """The median number of examples, and so many that anybody may be remembered with.
+
+        While fewer than three are known it is the least, and ten times of it are usual.
+        """
+        scale = self.examples
+        if scale.known < LITTLE:
+            scale = scale.joined(claims)
+        if scale.known > FEWEST:
+            return scale.median, USUAL * scale.median
+        return scale.least(), GROWTH * scale.least()
 
     def learn(self, lengths: Floats, examples: Floats, steps: Floats, clipped: int) -> None:
         """A round was applied, with these lengths (as they were used), examples and steps."""

@@ -6,7 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from fedadavr.algorithms.base import ClientNeeds, Cohort, Direction, Remembering
+from fedadavr.algorithms.base import Remembering
+from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction
 from fedadavr.algorithms.registry import register
 
 

@@ -18,6 +18,7 @@ class Update:
     """What a client sends back: the weights it ends with, its number of examples and of steps.
 
     The weights are one flat vector, or a list of the tensors, each flat, which are read in place.
+    With `difference` they are w - w_i instead, how far the client went from the model that it got.
     """
 
     client: str
@@ -25,6 +26,7 @@ class Update:
     examples: int
     steps: int | None = None
     owner: int = 0  # the node it came from, if its ids can be relied on; 0: not known
+    difference: bool = False
 
 
 class Rejected(ValueError):

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedadavr.algorithms.base import (
-    ClientNeeds,
-    Cohort,
-    Direction,
-    Remembering,
-    Stored,
-    check_momentum,
-)
+from fedadavr.algorithms.base import Remembering
+from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction, Stored, check_momentum
 from fedadavr.algorithms.registry import register
 from fedadavr.vector import Vector
 

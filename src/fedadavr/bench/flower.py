@@ -1,4 +1,4 @@
-"""`fedadavr bench flower`: the whole of `aggregate_train`, beside Flower's own strategies.
+"""The whole of `aggregate_train`, beside Flower's own strategies.
 
 Five ResNet-18 replies, as they come from the network: reading them, the step and the memory, and
 the new model's bytes are all in the time. The durable commit is timed apart.
@@ -6,19 +6,16 @@ the new model's bytes are all in the time. The durable commit is timed apart.
 
 from __future__ import annotations
 
-import json as json_format
 import logging
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAdam, FedAvg
 from flwr.supercore.task_identity import TaskIdentity
-from rich.console import Console
-from rich.table import Table
 
 from fedadavr.bench.server import CLIENTS, replies, resnet18_layout, side_by_side
 from fedadavr.flower import FedAdaVR
@@ -27,8 +24,8 @@ NODES = range(2, 2 + CLIENTS)
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table."""
+class FlowerTiming:
+    """How long one strategy's aggregation takes."""
 
     name: str
     codec: str
@@ -43,13 +40,19 @@ class Nodes:
         return NODES
 
 
-def main(codec: str = "int8", rounds: int = 21, json: bool = False) -> None:
-    """Time the aggregation of five ResNet-18 replies, ours and Flower's, in turn.
+def measure(
+    codec: str, rounds: int, tell: Callable[[str], None]
+) -> tuple[list[FlowerTiming], float, int]:
+    """The timings, the milliseconds that a durable commit adds, and the model's size.
 
-    Args:
-        codec: How the memory is stored: fp32, fp16, int8, int4.
-        rounds: How many times each is called; medians count.
-        json: One line of JSON.
+    Parameters
+    ----------
+    codec : str
+        How the memory is stored.
+    rounds : int
+        How many times each is called; medians count.
+    tell : Callable[[str], None]
+        Told what is being done.
     """
     logging.getLogger("flwr").setLevel(logging.ERROR)
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = (
@@ -72,28 +75,19 @@ def main(codec: str = "int8", rounds: int = 21, json: bool = False) -> None:
             "flower-fedavg": lambda: fedavg.aggregate_train(1, plain),
             "flower-fedadam": lambda: fedadam.aggregate_train(1, plain),
         }
-        console = Console(stderr=True)
-        with console.status("aggregating"):
-            ms = side_by_side(works, rounds)
+        tell("aggregating")
+        ms = side_by_side(works, rounds)
         answered = answers(durable, sent)
-        with console.status("committing"):
-            commits = side_by_side(
-                {"with": lambda: durable.aggregate_train(1, answered),
-                 "without": lambda: ours.aggregate_train(1, plain)}, 5,
-            )  # fmt: skip
+        tell("committing")
+        commits = side_by_side(
+            {"with": lambda: durable.aggregate_train(1, answered),
+             "without": lambda: ours.aggregate_train(1, plain)}, 5,
+        )  # fmt: skip
         durable.close()
-    rows = [Row(name, codec if name == "fedadavr" else "", value) for name, value in ms.items()]
-    if json:
-        print(json_format.dumps([asdict(row) for row in rows]))
-        return
-    table = Table(title=f"aggregate_train, {CLIENTS} ResNet-18 replies, d = {layout.size:,}")
-    for column in ("name", "codec", "ms", "ours / it"):
-        table.add_column(column, justify="left" if column in ("name", "codec") else "right")
-    for row in rows:
-        table.add_row(row.name, row.codec, f"{row.ms:.0f}", f"{ms['fedadavr'] / row.ms:.2f}")
-    Console().print(table)
-    apart = commits["with"] - commits["without"]
-    print(f"a durable commit to LMDB (records, model, moments and total) adds {apart:.0f} ms")
+    rows = [
+        FlowerTiming(name, codec if name == "fedadavr" else "", value) for name, value in ms.items()
+    ]
+    return rows, commits["with"] - commits["without"], layout.size
 
 
 def strategy(arrays: ArrayRecord, codec: str, store: str | None) -> FedAdaVR:

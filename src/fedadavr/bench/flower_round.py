@@ -79,7 +79,7 @@ def evaluate(message: Message, context: Context) -> Message:
 
 
 def ms(rounds: int) -> float:
-    """Milliseconds a round, from one evaluation on the server to the next; not the first."""
+    """Milliseconds per round, from one evaluation on the server to the next; not the first."""
     logging.getLogger("flwr").setLevel(logging.ERROR)
     clients = _federation().clients
     times: list[float] = []

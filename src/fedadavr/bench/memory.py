@@ -1,4 +1,4 @@
-"""`fedadavr bench memory`: a round's cost in a store, from few clients to a million.
+"""A round's cost in a store, from few clients to a million.
 
 Every case is filled with as many records as it has clients, then rounds of five clients are read,
 stepped and committed, in turn with the other cases, each in a process of its own.
@@ -6,28 +6,25 @@ stepped and committed, in turn with the other cases, each in a process of its ow
 
 from __future__ import annotations
 
-import json as json_format
 import multiprocessing
 import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from fedadavr.algorithms import Algorithm, Update, algorithm
-from fedadavr.experiments.plan import layouts, row
-from fedadavr.memory import CODECS, Record, open_store
-from fedadavr.memory.durable import DurableStore
-from fedadavr.naming import find
+from fedadavr.codecs import CODECS
+from fedadavr.experiments.plan import row
+from fedadavr.stores import Record, open_store
+from fedadavr.stores.persistent import PersistentStore
 from fedadavr.vector import Layout
 
 COHORT = 5
@@ -36,8 +33,8 @@ SPARE = 0.9  # of the free disk may be filled
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table; times are medians."""
+class MemoryTiming:
+    """A round's cost in one store; times are medians."""
 
     store: str
     codec: str
@@ -50,7 +47,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Case:
+class StoreCase:
     """A store to be measured."""
 
     address: str
@@ -64,57 +61,49 @@ class Case:
         return self.address.partition(":")[0]
 
 
-def main(
-    clients: str = "1000,100000,1000000",
-    model: str = "lenet5",
-    store: str = "lmdb",
-    codec: str = "int4",
-    rounds: int = 60,
-    folder: Path | None = None,
-    json: bool = False,
-) -> None:
-    """Time one round's reads and its commit, and weigh the server's RAM and the disk.
+def measure_all(
+    clients: Sequence[int],
+    layout: Layout,
+    stores: Sequence[str],
+    codecs: Sequence[str],
+    rounds: int,
+    folder: Path | None,
+    tell: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> list[MemoryTiming]:
+    """Time every kind of store with every codec and number of clients.
 
-    Args:
-        clients: How many clients are remembered, with commas.
-        model: lenet5, resnet18 or another model.
-        store: ram, lmdb, or redis://HOST:PORT (its own names are used, and removed), with commas.
-        codec: fp32, fp16, int8, int4, with commas.
-        rounds: How many rounds are timed.
-        folder: Where to put LMDB's stores, which are removed (default: a temporary folder).
-        json: One line of JSON.
+    Parameters
+    ----------
+    clients : Sequence[int]
+        How many clients are remembered.
+    layout : Layout
+        Of the model.
+    stores, codecs : Sequence[str]
+        Kinds or addresses of stores, and names of codecs.
+    rounds : int
+        How many rounds are timed.
+    folder : Path or None
+        Where LMDB's stores are made, which are removed; None: a temporary folder.
+    tell : Callable[[str], None]
+        Told what is being done.
+    warn : Callable[[str], None]
+        Told what there is no room for.
     """
-    try:
-        numbers = [int(n) for n in clients.split(",")]
-    except ValueError:
-        raise ValueError(f"--clients must be whole numbers with commas, got {clients!r}") from None
-    if min(numbers) < COHORT or rounds < 1:
+    if min(clients) < COHORT or rounds < 1:
         raise ValueError(f"--clients must be at least {COHORT}, and --rounds at least 1")
-    layout = layouts([model])[model]
-    codecs = [find("codec", name, CODECS).name for name in codec.split(",")]
-    rows: list[Row] = []
-    console = Console(stderr=True)
+    rows: list[MemoryTiming] = []
     base = Path(tempfile.mkdtemp(prefix="fedadavr-bench-", dir=folder))
     try:
-        for kind, name in product(store.split(","), codecs):
+        for kind, name in product(stores, codecs):
             cases = [
-                Case(_address(kind, base, name, n), layout, name, n)
-                for n in _fitting(numbers, kind, name, layout, base, console)
+                StoreCase(_address(kind, base, name, n), layout, name, n)
+                for n in _fitting(clients, kind, name, layout, base, warn)
             ]
-            rows += measure(cases, rounds, console)
+            rows += measure(cases, rounds, tell)
     finally:
         shutil.rmtree(base)
-    if json:
-        print(json_format.dumps([asdict(r) for r in rows]))
-        return
-    table = Table(title=f"A round of {COHORT} clients, {model} ({layout.size:,} parameters)")
-    for title in ("store", "codec", "clients", "commit ms", "read ms", "round ms", "RSS MB",
-                  "disk MB"):  # fmt: skip
-        table.add_column(title, justify="left" if title in ("store", "codec") else "right")
-    for r in rows:
-        figures = (r.commit_ms, r.read_ms, r.round_ms, r.rss_mb, r.disk_mb)
-        table.add_row(r.store, r.codec, f"{r.clients:,}", *(f"{x:,.1f}" for x in figures))
-    Console().print(table)
+    return rows
 
 
 def _address(kind: str, base: Path, codec: str, clients: int) -> str:
@@ -125,44 +114,48 @@ def _address(kind: str, base: Path, codec: str, clients: int) -> str:
 
 
 def _fitting(
-    numbers: list[int], kind: str, codec: str, layout: Layout, base: Path, console: Console
+    numbers: Sequence[int],
+    kind: str,
+    codec: str,
+    layout: Layout,
+    base: Path,
+    warn: Callable[[str], None],
 ) -> list[int]:
-    """The numbers of clients for which there is room; says what is left out, and takes fewer."""
+    """The numbers of clients for which there is room; where there is less, it says so."""
     if kind != "lmdb":
-        return numbers
+        return list(numbers)
     left, fitting = shutil.disk_usage(base).free * SPARE, []
     for n in numbers:
         one = row("", layout, n, CODECS[codec], COHORT).lmdb_disk_gb * 1e9 / n
         room = min(n, int(left / one))
         if room < n:
-            console.print(f"the disk has room for {room:,} clients in {codec} only, not for {n:,}")
+            warn(f"the disk has room for {room:,} clients in {codec} only, not for {n:,}")
         if room >= COHORT:
             fitting.append(room)
             left -= room * one
     return fitting
 
 
-def measure(cases: list[Case], rounds: int, console: Console) -> list[Row]:
+def measure(cases: list[StoreCase], rounds: int, tell: Callable[[str], None]) -> list[MemoryTiming]:
     """Fill the stores, then make rounds in turn, some at a time."""
     context = multiprocessing.get_context("spawn")
     workers = []
     for case in cases:
-        ours, theirs = context.Pipe()
-        with console.status(f"filling {case.store}, {case.codec}, {case.clients:,} clients"):
-            for work in (_rounds,) if case.address == "ram" else (_fill, _rounds):
-                # A process of its own fills, so that the server's RAM shows its rounds only.
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_work, args=(work, case, theirs), daemon=True)
-                process.start()
-                theirs.close()
-                _answer(ours)
+        tell(f"filling {case.store}, {case.codec}, {case.clients:,} clients")
+        for work in (_rounds,) if case.address == "ram" else (_fill, _rounds):
+            # A process of its own fills, so that the server's RAM shows its rounds only.
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(work, case, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            _answer(ours)
         workers.append((process, ours))
     samples: list[list[tuple[float, float, float]]] = [[] for _ in cases]
-    with console.status("rounds"):
-        for _ in range(rounds):
-            for (_, pipe), sample in zip(workers, samples, strict=True):
-                pipe.send("round")
-                sample.append(_answer(pipe))
+    tell("rounds")
+    for _ in range(rounds):
+        for (_, pipe), sample in zip(workers, samples, strict=True):
+            pipe.send("round")
+            sample.append(_answer(pipe))
     rows = []
     for case, (process, pipe), sample in zip(cases, workers, samples, strict=True):
         pipe.send("end")
@@ -171,7 +164,9 @@ def measure(cases: list[Case], rounds: int, console: Console) -> list[Row]:
         reads, commits, whole = (
             1e3 * statistics.median(column) for column in zip(*sample, strict=True)
         )
-        rows.append(Row(case.store, case.codec, case.clients, commits, reads, whole, rss, disk))
+        rows.append(
+            MemoryTiming(case.store, case.codec, case.clients, commits, reads, whole, rss, disk)
+        )
     return rows
 
 
@@ -185,7 +180,7 @@ def _answer(pipe: Connection) -> Any:
     return answer
 
 
-def _work(work: Callable[[Case, Connection], None], case: Case, pipe: Connection) -> None:
+def _work(work: Callable[[StoreCase, Connection], None], case: StoreCase, pipe: Connection) -> None:
     """What a process does; what goes wrong is sent as a sentence."""
     try:
         work(case, pipe)
@@ -193,12 +188,12 @@ def _work(work: Callable[[Case, Connection], None], case: Case, pipe: Connection
         pipe.send(str(error))
 
 
-def _server(case: Case) -> Algorithm:
+def _server(case: StoreCase) -> Algorithm:
     settings = {"codec": case.codec, "population": case.clients, "store": open_store(case.address)}
     return algorithm("fedadavr", case.layout, **settings)
 
 
-def _fill(case: Case, pipe: Connection) -> None:
+def _fill(case: StoreCase, pipe: Connection) -> None:
     server = _server(case)
     fill(server, case)
     assert server.store is not None
@@ -206,7 +201,7 @@ def _fill(case: Case, pipe: Connection) -> None:
     pipe.send(None)
 
 
-def _rounds(case: Case, pipe: Connection) -> None:
+def _rounds(case: StoreCase, pipe: Connection) -> None:
     server = _server(case)
     store = server.store
     assert store is not None
@@ -235,14 +230,14 @@ def _rounds(case: Case, pipe: Connection) -> None:
     pipe.send(None)
     while pipe.recv() == "round":
         pipe.send(one())
-    disk = store.nbytes / 1e6 if isinstance(store, DurableStore) else 0.0
+    disk = store.nbytes / 1e6 if isinstance(store, PersistentStore) else 0.0
     pipe.send((_anonymous_mb(), disk))
-    if case.store.startswith("redis") and isinstance(store, DurableStore):
+    if case.store.startswith("redis") and isinstance(store, PersistentStore):
         store.erase()
     store.close()
 
 
-def fill(server: Any, case: Case) -> None:
+def fill(server: Any, case: StoreCase) -> None:
     """A record for every client, all alike, and the state that belongs to them."""
     memory = server.memory
     update = np.random.default_rng(0).normal(0, 0.01, case.layout.size).astype(np.float32)

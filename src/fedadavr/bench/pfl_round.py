@@ -62,7 +62,7 @@ def _data(examples: Examples, parts: list[Any]) -> FederatedDataset:
 
 
 def ms(federation: Federation, rounds: int) -> float:
-    """Milliseconds a round, after the first."""
+    """Milliseconds per round, after the first."""
     np.random.seed(0)  # noqa: NPY002 (pfl draws from it)
     module = Model()
     model = PyTorchModel(

@@ -1,4 +1,4 @@
-"""`fedadavr bench round`: the paper's MNIST round, beside a plain loop, pfl and Flower.
+"""The paper's MNIST round, beside a plain loop, pfl and Flower.
 
 500 clients of 120 images; five train one epoch at batch 20 and 250 evaluate, each round.
 """
@@ -6,22 +6,19 @@
 from __future__ import annotations
 
 import importlib.util
-import json as json_format
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from rich.console import Console
-from rich.table import Table
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from fedadavr.clients import Recipe, layout_of
+from fedadavr.clients import LocalSGD, layout_of
 from fedadavr.data import Federation
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.run import make_federation
@@ -36,22 +33,22 @@ ROUNDS = 10  # timed at once
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table."""
+class RoundTiming:
+    """How long a round of one of them takes."""
 
     name: str
     workers: int
     ms_per_round: float
 
 
-class Ours:
+class EngineLoop:
     """Our engine, kept warm between measurements."""
 
     def __init__(self, federation: Federation, workers: int) -> None:
         module = build("lenet5", 10, 42)
         server = EXPERIMENT.resolved().server(layout_of(module))
         self.engine = Engine(
-            server, module, federation, Recipe(0.01, 0.9, 1, 20), seed=42,
+            server, module, federation, LocalSGD(0.01, 0.9, 1, 20), seed=42,
             clients_per_round=TRAIN, evaluate_clients=EVALUATE, workers=workers,
         )  # fmt: skip
         self.evaluating = False
@@ -89,7 +86,7 @@ class OldLeNet5(nn.Module):
         return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x.flatten(1))))))
 
 
-class Plain:
+class PlainLoop:
     """A plain PyTorch loop: a model per client, DataLoaders, each client evaluated by itself."""
 
     def __init__(self, federation: Federation) -> None:
@@ -135,66 +132,58 @@ class Plain:
                         seen += len(y)
 
 
-def main(peers: str = "", json: bool = False, repeats: int = 5) -> None:
-    """Time the paper's MNIST round.
+def measure(peers: Sequence[str], repeats: int, tell: Callable[[str], None]) -> list[RoundTiming]:
+    """Time our engine, a plain loop, and those of the peers that are asked for.
 
-    Args:
-        peers: Also time others, if they are installed: flower,pfl
-        json: Print the rows as JSON.
-        repeats: How many times ten rounds of each are timed, in turn.
+    Parameters
+    ----------
+    peers : Sequence[str]
+        Of `PEERS`, those to be timed, too; they must be installed.
+    repeats : int
+        How many times ten rounds of each are timed, in turn.
+    tell : Callable[[str], None]
+        Told what is being done.
     """
-    wanted = [peer for peer in peers.split(",") if peer]
-    for peer in wanted:
+    for peer in peers:
         if peer not in PEERS:
             raise ValueError(unknown("peer", peer, PEERS))
         if importlib.util.find_spec({"flower": "flwr"}.get(peer, peer)) is None:
             raise ValueError(f"--peers {peer}: it is not installed")
-    console = Console(stderr=True)
-    with console.status("reading data"):
-        federation = make_federation(replace(EXPERIMENT).resolved())
+    tell("reading data")
+    federation = make_federation(replace(EXPERIMENT).resolved())
     torch.set_num_threads(1)
-    rows = [*_ours_and_plain(federation, repeats, console)]
-    if "pfl" in wanted:
-        with console.status("pfl"):
-            from fedadavr.bench import pfl_round
+    tell("timing in turn: ours with 1 and 2 workers, and a plain loop")
+    rows = [*_ours_and_plain(federation, repeats)]
+    if "pfl" in peers:
+        from fedadavr.bench import pfl_round
 
-            rows.append(Row("pfl", 1, pfl_round.ms(federation, 3 * repeats)))
-    if "flower" in wanted:
-        with console.status("Flower's simulation on Ray: some minutes"):
-            from fedadavr.bench import flower_round
+        tell("pfl")
+        rows.append(RoundTiming("pfl", 1, pfl_round.ms(federation, 3 * repeats)))
+    if "flower" in peers:
+        from fedadavr.bench import flower_round
 
-            rows.append(Row("flower", 2, flower_round.ms(2)))
-    if json:
-        print(json_format.dumps([asdict(row) for row in rows]))
-        return
-    plain = next(row.ms_per_round for row in rows if row.name == "plain")
-    table = Table(title="The paper's MNIST round: 5 clients train, 250 evaluate")
-    for column in ("", "workers", "ms a round", "times faster than the plain loop"):
-        table.add_column(column, justify="right" if column else "left")
-    for row in rows:
-        faster = f"{plain / row.ms_per_round:.2f}"
-        table.add_row(row.name, str(row.workers), f"{row.ms_per_round:.0f}", faster)
-    Console().print(table)
+        tell("Flower's simulation on Ray: some minutes")
+        rows.append(RoundTiming("flower", 2, flower_round.ms(2)))
+    return rows
 
 
-def _ours_and_plain(federation: Federation, repeats: int, console: Console) -> list[Row]:
+def _ours_and_plain(federation: Federation, repeats: int) -> list[RoundTiming]:
     """In turn, in one process, medians."""
-    one, two = Ours(federation, 1), Ours(federation, 2)
-    plain = Plain(federation)
+    one, two = EngineLoop(federation, 1), EngineLoop(federation, 2)
+    plain = PlainLoop(federation)
     works: dict[tuple[str, int], Callable[[int], None]] = {
         ("ours", 1): one.rounds,
         ("ours", 2): two.rounds,
         ("plain", 1): plain.rounds,
     }
     seconds: dict[tuple[str, int], list[float]] = {key: [] for key in works}
-    with console.status("timing in turn: ours with 1 and 2 workers, and a plain loop"):
-        for work in works.values():
-            work(2)
-        for _ in range(repeats):
-            for key, work in works.items():
-                began = time.perf_counter()
-                work(ROUNDS)
-                seconds[key].append((time.perf_counter() - began) / ROUNDS)
+    for work in works.values():
+        work(2)
+    for _ in range(repeats):
+        for key, work in works.items():
+            began = time.perf_counter()
+            work(ROUNDS)
+            seconds[key].append((time.perf_counter() - began) / ROUNDS)
     one.engine.__exit__(None, None, None)
     two.engine.__exit__(None, None, None)
-    return [Row(name, n, statistics.median(s) * 1000) for (name, n), s in seconds.items()]
+    return [RoundTiming(name, n, statistics.median(s) * 1000) for (name, n), s in seconds.items()]

@@ -1,4 +1,4 @@
-"""`fedadavr bench server`: one server step, beside plain NumPy, Flower, and a mere copy.
+"""One server step, beside plain NumPy, Flower, and a mere copy.
 
 The bound is the time in which this machine copies as many bytes as the step must move, measured in
 turn with the step, since on a shared machine the bandwidth changes from minute to minute.
@@ -7,37 +7,34 @@ turn with the step, since on a shared machine the bandwidth changes from minute 
 from __future__ import annotations
 
 import importlib.util
-import json as json_format
 import logging
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
 from fedadavr import kernels
 from fedadavr.algorithms import FedAdaVR, FedAdaVRPlus, Update
-from fedadavr.memory import CODECS
+from fedadavr.codecs import CODECS
 from fedadavr.vector import Layout, Vector
 
 OPTIMIZERS = ["sgd", "adagrad", "adam", "adabelief", "yogi", "lamb"]
 CLIENTS = 5
 CENTERS = 10
 SMALL = 4096
+TIMINGS = 3 * 24 + 6  # that `measure` gives
 POPULATIONS = (100, 1_000_000)
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table."""
+class ServerTiming:
+    """How long one server step takes."""
 
     name: str
     codec: str
@@ -250,7 +247,7 @@ def side_by_side(works: dict[str, Callable[[], Any]], rounds: int) -> dict[str, 
     return {name: statistics.median(values) * 1000 for name, values in seconds.items()}
 
 
-def large(layout: Layout, rounds: int) -> Iterator[Row]:
+def large(layout: Layout, rounds: int) -> Iterator[ServerTiming]:
     """Every codec and optimizer at a large model's size."""
     w, updates = replies(layout)
     copier = Copier(bytes_moved(layout.size, CLIENTS, "fp32", "lamb"))
@@ -266,7 +263,7 @@ def large(layout: Layout, rounds: int) -> Iterator[Row]:
                 "bound": partial(copier.move, bytes_moved(layout.size, CLIENTS, codec, optimizer)),
             }
             for name, ms in side_by_side(works, rounds).items():
-                yield Row(name, codec, optimizer, layout.size, CLIENTS, CLIENTS, ms)
+                yield ServerTiming(name, codec, optimizer, layout.size, CLIENTS, CLIENTS, ms)
     paper = FedAdaVR(layout, optimizer="adam", codec="int8", server_lr=0.01)
     plus = FedAdaVRPlus(layout, optimizer="adam", codec="int8", server_lr=0.01, centers=CENTERS)
     fill_centers(plus, w)
@@ -275,10 +272,12 @@ def large(layout: Layout, rounds: int) -> Iterator[Row]:
         "fedadavr-plus": partial(plus.step, w, updates, out=out),
     }
     for name, ms in side_by_side(both, rounds).items():
-        yield Row(name, "int8", "adam", layout.size, CLIENTS, CLIENTS, ms)
+        yield ServerTiming(name, "int8", "adam", layout.size, CLIENTS, CLIENTS, ms)
     if flower:
         for name, ms in side_by_side(flower_aggregations(layout, w, updates), rounds).items():
-            yield Row(name, "", name.removeprefix("flower-"), layout.size, CLIENTS, CLIENTS, ms)
+            yield ServerTiming(
+                name, "", name.removeprefix("flower-"), layout.size, CLIENTS, CLIENTS, ms
+            )
 
 
 def fill_centers(server: FedAdaVRPlus, w: Vector) -> None:
@@ -301,7 +300,7 @@ def filled_server(layout: Layout, population: int, w: Vector) -> FedAdaVR:
     return server
 
 
-def small(rounds: int) -> Iterator[Row]:
+def small(rounds: int) -> Iterator[ServerTiming]:
     """A small model with a small and with a large population, every client of it stored."""
     layout = Layout({"x": (SMALL,)})
     w, sent = replies(layout)
@@ -327,61 +326,12 @@ def small(rounds: int) -> Iterator[Row]:
         for work in works:
             work()
     for n in POPULATIONS:
-        yield Row("ours", "int4", "adam", SMALL, CLIENTS, n, statistics.median(seconds[n]) * 1000)
+        yield ServerTiming(
+            "ours", "int4", "adam", SMALL, CLIENTS, n, statistics.median(seconds[n]) * 1000
+        )
 
 
-def main(json: bool = False, rounds: int = 7) -> None:
-    """Time one server step at ResNet-18's size, and at two sizes of population."""
-    rows: list[Row] = []
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("one server step", total=3 * 24 + 6)
-        for part in (large(resnet18_layout(), rounds), small(3000)):
-            for row in part:
-                rows.append(row)
-                progress.advance(task)
-    if json:
-        print(json_format.dumps([asdict(row) for row in rows]))
-    else:
-        show(rows)
-
-
-def show(rows: list[Row]) -> None:
-    """The rows as tables for people."""
-    console = Console()
-    ms = {(r.name, r.codec, r.optimizer): r.ms for r in rows if r.d != SMALL}
-    d = next(r.d for r in rows if r.d != SMALL)
-    table = Table(
-        title=f"One server step, d = {d:,}, {CLIENTS} clients, {kernels.threads()} threads"
-    )
-    for column in (
-        "codec",
-        "optimizer",
-        "ours ms",
-        "numpy ms",
-        "bound ms",
-        "numpy/ours",
-        "ours/bound",
-    ):
-        table.add_column(column, justify="left" if column in ("codec", "optimizer") else "right")
-    for codec in CODECS:
-        for optimizer in OPTIMIZERS:
-            ours, plain, bound = (ms[n, codec, optimizer] for n in ("ours", "numpy", "bound"))
-            table.add_row(
-                codec, optimizer, f"{ours:.1f}", f"{plain:.0f}", f"{bound:.1f}",
-                f"{plain / ours:.1f}", f"{ours / bound:.2f}",
-            )  # fmt: skip
-    console.print(table)
-    paper, plus = (ms[name, "int8", "adam"] for name in ("fedadavr", "fedadavr-plus"))
-    console.print(
-        f"FedAdaVR+ with {CENTERS} centers, int8, adam: {plus:.0f} ms, FedAdaVR {paper:.0f} ms "
-        f"({plus / paper:.2f} times)"
-    )
-    for row in rows:
-        if row.name.startswith("flower"):
-            console.print(f"{row.name} aggregation of the same arrays: {row.ms:.0f} ms")
-    few, many = (next(r for r in rows if r.d == SMALL and r.population == n) for n in POPULATIONS)
-    console.print(
-        f"d = {SMALL:,}, int4, adam: {few.ms:.3f} ms a round at population {few.population:,}, "
-        f"{many.ms:.3f} ms at {many.population:,} ({many.ms / few.ms:.2f} times)"
-    )
+def measure(rounds: int) -> Iterator[ServerTiming]:
+    """One step at ResNet-18's size, and at two sizes of population."""
+    yield from large(resnet18_layout(), rounds)
+    yield from small(3000)

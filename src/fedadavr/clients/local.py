@@ -15,7 +15,7 @@ from fedadavr.vector import Layout
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LocalSGD:
     """How clients train: plain SGD, and what the algorithm asks for."""
 
     lr: float
@@ -81,7 +81,7 @@ class FlatModel:
         start: Tensor,
         examples: Examples,
         part: Tensor,
-        recipe: Recipe,
+        local_sgd: LocalSGD,
         rng: np.random.Generator,
         correction: Tensor | None = None,
     ) -> tuple[float, int]:
@@ -95,31 +95,31 @@ class FlatModel:
             if shift is None:  # it moves coordinates that the path leaves alone
                 path, shift = self._plain, correction
         path.read(self.w)
-        w, gradient, lr = path.w, path.gradient, recipe.lr
-        first = w.clone() if recipe.proximal_mu else w
-        decay = recipe.momentum
-        if not path.decays or recipe.proximal_mu or shift is not None:
+        w, gradient, lr = path.w, path.gradient, local_sgd.lr
+        first = w.clone() if local_sgd.proximal_mu else w
+        decay = local_sgd.momentum
+        if not path.decays or local_sgd.proximal_mu or shift is not None:
             decay = 0.0
         gradient.zero_()
-        velocity = torch.zeros_like(w) if recipe.momentum and not decay else None
+        velocity = torch.zeros_like(w) if local_sgd.momentum and not decay else None
         losses, seen = torch.zeros((), device=self.device), 0
         self.module.train()
-        for _ in range(recipe.epochs):
+        for _ in range(local_sgd.epochs):
             order = torch.from_numpy(rng.permutation(len(part)))
-            for batch in order.split(recipe.batch_size):
+            for batch in order.split(local_sgd.batch_size):
                 losses += path.differentiate(inputs[batch], targets[batch], decay) * len(batch)
                 seen += len(batch)
-                if recipe.proximal_mu:
-                    gradient.add_(w - first, alpha=recipe.proximal_mu)
+                if local_sgd.proximal_mu:
+                    gradient.add_(w - first, alpha=local_sgd.proximal_mu)
                 if shift is not None:
                     gradient.add_(shift)
                 if velocity is None:
                     w.sub_(gradient, alpha=lr)
                 else:
-                    velocity.mul_(recipe.momentum).add_(gradient)
+                    velocity.mul_(local_sgd.momentum).add_(gradient)
                     w.sub_(velocity, alpha=lr)
         path.write(self.w)
-        return float(losses) / seen, recipe.steps(len(part))
+        return float(losses) / seen, local_sgd.steps(len(part))
 
     def evaluate(self, w: Tensor, examples: Examples, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Each example's loss, and whether the model is right on it."""

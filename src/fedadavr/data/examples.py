@@ -59,7 +59,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Inputs as the model takes them, one row an example."""
+    """Inputs as the model takes them, one row per example."""
 
     x: Tensor
     labels: Tensor

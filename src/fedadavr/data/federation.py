@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.data.examples import Examples
-from fedadavr.data.partitions import PARTITIONS, deal
-from fedadavr.data.sources import CLIENTS, Dataset
-from fedadavr.naming import find
+from fedadavr.data.partitions import deal
+from fedadavr.data.registry import DATASETS, NATURAL, PARTITIONS, Protocol, check_partition
+from fedadavr.data.sources import Dataset
+
+if TYPE_CHECKING:
+    from fedadavr.data.examples import Examples
+
+if TYPE_CHECKING:
+    from fedadavr.data.examples import Examples
 
 Parts = list[npt.NDArray[np.int64]]
 
@@ -56,7 +62,7 @@ class Federation:
 
 def federate(dataset: Dataset, partition: str, clients: int | None, seed: int) -> Federation:
     """Deal a data set out to clients."""
-    if partition == "natural":
+    if partition == NATURAL:
         if not dataset.train_clients:
             raise ValueError(f"{dataset.name} does not come with clients: natural is not for it")
         parts = list(dataset.train_clients.values())
@@ -64,11 +70,13 @@ def federate(dataset: Dataset, partition: str, clients: int | None, seed: int) -
             raise ValueError(f"{dataset.name} has {len(parts)} natural clients, not {clients}")
         tests = list(dataset.test_clients.values())
         return Federation(dataset.train, dataset.test, parts, tests, dataset.classes, held_out=True)
-    shares_of = find("partition", partition, {**PARTITIONS, "natural": None})
-    assert shares_of is not None
+    check_partition(partition)
+    shares_of = PARTITIONS.find(partition)
     if dataset.train_clients:
         raise ValueError(f"{dataset.name} comes with clients: its partition is natural")
-    clients = CLIENTS.get(dataset.name, 100) if clients is None else clients
+    if clients is None:
+        known = DATASETS.facts(dataset.name) if dataset.name in DATASETS else {}
+        clients = Protocol(**known).clients
     if clients < 1:
         raise ValueError(f"there must be at least one client, got {clients}")
     labels, test_labels = dataset.train.labels.numpy(), dataset.test.labels.numpy()

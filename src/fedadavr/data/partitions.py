@@ -7,13 +7,13 @@ kinds, but they cut one set of examples and do not tell the shares by which anot
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
-Shares = npt.NDArray[np.float64]  # classes x clients, each row sums to 1
-Labels = npt.NDArray[np.int64]
+from fedadavr.data.registry import PARTITIONS, Labels, Partition, Shares, partition
+
+__all__ = ["PARTITIONS", "Labels", "Shares", "deal", "label_quantity"]
+
 Rng = np.random.Generator
 
 DIRICHLET = 0.5
@@ -21,12 +21,13 @@ SMALLEST = 10  # examples that a client has at least, under dirichlet
 TRIES = 2000
 
 
+@partition("iid")
 def iid(labels: Labels, classes: int, clients: int, rng: Rng) -> Shares:
     """Everybody has an equal share of every class."""
     return np.full((classes, clients), 1 / clients)
 
 
-def label_quantity(number: int) -> Callable[[Labels, int, int, Rng], Shares]:
+def label_quantity(number: int) -> Partition:
     """Each client has `number` classes; a class is split evenly over its clients."""
 
     def shares(labels: Labels, classes: int, clients: int, rng: Rng) -> Shares:
@@ -47,12 +48,14 @@ def label_quantity(number: int) -> Callable[[Labels, int, int, Rng], Shares]:
     return shares
 
 
+@partition("iid-noniid")
 def iid_noniid(labels: Labels, classes: int, clients: int, rng: Rng) -> Shares:
-    """Half of the data as iid, half by two classes a client."""
+    """Half of the data as iid, half by two classes per client."""
     half = label_quantity(2)(labels, classes, clients, rng)
     return 0.5 * iid(labels, classes, clients, rng) + 0.5 * half
 
 
+@partition("dirichlet")
 def dirichlet(labels: Labels, classes: int, clients: int, rng: Rng) -> Shares:
     """Each class by Dirichlet(0.5) over clients; who has its even share already gets no more."""
     even = len(labels) / clients
@@ -76,14 +79,9 @@ def dirichlet(labels: Labels, classes: int, clients: int, rng: Rng) -> Shares:
     )
 
 
-PARTITIONS: dict[str, Callable[[Labels, int, int, Rng], Shares]] = {
-    "iid": iid,
-    "iid-noniid": iid_noniid,
-    "dirichlet": dirichlet,
-    "lq-1": label_quantity(1),
-    "lq-2": label_quantity(2),
-    "lq-3": label_quantity(3),
-}
+partition("lq-1")(label_quantity(1))
+partition("lq-2")(label_quantity(2))
+partition("lq-3")(label_quantity(3))
 
 
 def deal(labels: Labels, shares: Shares, rng: Rng) -> list[npt.NDArray[np.int64]]:

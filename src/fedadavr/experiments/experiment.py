@@ -4,43 +4,40 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fedadavr.algorithms import Algorithm, algorithm, algorithms, settings_of
-from fedadavr.data import PARTITIONS, datasets
-from fedadavr.data.sources import CLIENTS
-from fedadavr.loading import load_file
-from fedadavr.memory import Store
-from fedadavr.models import models
+from fedadavr import __version__
+from fedadavr.algorithms import Algorithm, algorithm
+from fedadavr.algorithms.registry import (
+    ALGORITHMS,
+    algorithm_class,
+    check_settings,
+    settings_in_use,
+    settings_of,
+    user_settings,
+)
+from fedadavr.data.registry import check_partition, datasets, protocol_of
+from fedadavr.defaults import FIRST, filled
+from fedadavr.models.registry import models
 from fedadavr.naming import unknown
+from fedadavr.plugins import load_file
+from fedadavr.settings import RawText, Setting, Settings, flag, plain
+from fedadavr.settings import settings_of as fields_of
+from fedadavr.stores import Store
 from fedadavr.vector import Layout
 
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "mnist-5k": {"local_epochs": 2, "rounds": 100},
-    "mnist": {"local_epochs": 1, "rounds": 60},
-    "fmnist": {"local_epochs": 3, "rounds": 100},
-    "cifar10": {"local_epochs": 5, "rounds": 200, "model": "resnet18"},
-    "shakespeare": {
-        "local_epochs": 5, "rounds": 200, "batch_size": 64, "model": "gru",
-        "partition": "natural", "evaluate_clients": 225,
-    },
-}  # fmt: skip
-"""The paper's protocol for each data set fills what is left open; mnist-5k's is the demo's."""
+__all__ = ["Experiment", "fields_of_experiment", "flag"]
 
-ALGORITHM_SETTINGS = (
-    "optimizer", "server_lr", "codec", "weighting", "beta1", "beta2", "eps", "weight_decay",
-    "trust_ratio", "mu", "tau", "warmup", "clusters", "clip", "max_norm",
-    "max_examples", "max_steps", "max_share",
-    "prune_after", "memories", "centers", "center_similarity", "center_rate", "trust",
-    "trust_decay", "sampler",
-)  # fmt: skip
-
-OWN_SETTINGS = (*ALGORITHM_SETTINGS, "client_lr", "momentum")
-"""What may differ between the algorithms of one comparison."""
+OWN_FIELDS = ("client_lr", "momentum")
+"""What may differ between the algorithms of one comparison, besides their settings."""
+TOLD_FIRST = ("dataset", "partition", "clients", "clients_per_round", "algorithm", "optimizer",
+              "server_lr", "client_lr")  # fmt: skip
+"""The order in which an experiment is told; then come the other settings and fields."""
+STEMS = ("imagenet", "cifar")
 
 
 @dataclass(frozen=True)
@@ -56,61 +53,11 @@ class Experiment:
     clients_per_round: int = 5
     """How many of them train in a round."""
     algorithm: str = "fedadavr"
-    """The server's algorithm; `fedadavr quadratic` lists them."""
-    optimizer: str | None = None
-    """Server optimizer: sgd, adagrad, adam, adabelief, yogi, lamb."""
-    server_lr: float | None = None
-    """Rate of the server's step."""
+    """The server's algorithm; `fedadavr algorithms` lists them."""
+    settings: Mapping[str, Any] = field(default_factory=Settings)
+    """What the algorithm is told, by the names of its fields; the others have their defaults."""
     client_lr: float = 0.01
     """Rate of the clients' steps."""
-    codec: str | None = None
-    """How the memory is stored: fp32, fp16, int8, int4."""
-    weighting: str | None = None
-    """Weights of the sums: cohort, population, ht (FedAdaVR); uniform, examples (FedVARP)."""
-    beta1: float | None = None
-    """Decay of the first moment."""
-    beta2: float | None = None
-    """Decay of the second moment."""
-    eps: float | None = None
-    """Added to the optimizer's denominator."""
-    weight_decay: float | None = None
-    """Weight decay of the server's optimizer."""
-    trust_ratio: str | None = None
-    """LAMB's ratio: tensor, global."""
-    mu: float | None = None
-    """FedProx's proximal weight."""
-    tau: float | None = None
-    """FedOpt's addition to the denominator."""
-    warmup: str | None = None
-    """MIFA's first round: all, zeros, seen."""
-    clusters: int | None = None
-    """ClusterFedVARP's number of clusters."""
-    clip: float | None = None
-    """Clip updates longer than so many times the median length of late; 0: never."""
-    max_norm: float | None = None
-    """Reject updates longer than this."""
-    max_examples: int | None = None
-    """Reject replies that claim more examples (default: a thousand times the median known)."""
-    max_steps: int | None = None
-    """Reject replies that claim more local steps (default: the same of steps)."""
-    max_share: float | None = None
-    """The largest share of a cohort's examples that one client counts with."""
-    prune_after: int | None = None
-    """Forget a client that was not seen for so many rounds."""
-    memories: str | None = None
-    """FedAdaVR+'s memories: own, centers, or own+centers."""
-    centers: int | None = None
-    """FedAdaVR+: how many kinds of clients at most."""
-    center_similarity: float | None = None
-    """FedAdaVR+: a reply whose cosine with every center is less opens a new one."""
-    center_rate: float | None = None
-    """FedAdaVR+: how far one reply moves its center."""
-    trust: str | None = None
-    """FedAdaVR+: how far memories are trusted: learned, or a number from 0 to 1."""
-    trust_decay: float | None = None
-    """FedAdaVR+: decay of the average that trust is learned from."""
-    sampler: str | None = None
-    """FedAdaVR+: cohorts drawn uniform, or by kinds."""
     model: str | None = None
     """Model: lenet5, cnn, simple-cnn, resnet18, gru, or --load's (default: the data set's)."""
     stem: str | None = None
@@ -136,39 +83,79 @@ class Experiment:
     fast: bool = True
     """Fast paths on the CPU where a model has one: the same function, rounded differently."""
     load: str | None = None
-    """A Python file to import first, with your own algorithm, data set or model."""
+    """A Python file to import first, with your own algorithm, data set, partition or model."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", Settings(self.settings))
+
+    # --- fields and settings together ---
+
+    @staticmethod
+    def of(**values: Any) -> Experiment:
+        """An experiment from its fields and the settings of its algorithm, side by side."""
+        return Experiment().updated(**values)
+
+    def updated(self, **values: Any) -> Experiment:
+        """With other values; a name that is no field is a setting of the algorithm."""
+        own = {name: value for name, value in values.items() if name in fields_of_experiment()}
+        own.setdefault("settings", self.settings)
+        told = {name: value for name, value in values.items() if name not in own}
+        return replace(self, **own | {"settings": Settings(own["settings"]) | told})
+
+    def get(self, name: str) -> Any:
+        """The value of a field, or of a setting; None if the algorithm has no such setting."""
+        return getattr(self, name) if name in fields_of_experiment() else self.settings.get(name)
+
+    def flat(self) -> dict[str, Any]:
+        """Fields that are set and settings, side by side, as JSON holds them."""
+        own = {k: v for k, v in asdict(self).items() if v is not None and k != "settings"}
+        both = own | plain(self.settings)
+        first = {name: both[name] for name in TOLD_FIRST if name in both}
+        return first | {k: both[k] for k in self.settings} | both
+
+    @staticmethod
+    def read(values: Mapping[str, Any], version: str = FIRST, where: str = "") -> Experiment:
+        """What `flat` or a config file told, with the defaults of the version that wrote it.
+
+        Of an algorithm whose file is not loaded only the settings are known that are told.
+        """
+        told = dict(values)
+        inner = told.pop("settings", {})
+        if not isinstance(inner, Mapping):
+            raise ValueError(f"{where}: settings must be a table".removeprefix(": "))
+        told |= inner
+        name = told.get("algorithm", Experiment.algorithm)
+        own = user_settings(name) if name in ALGORITHMS else {}
+        known = fields_of_experiment() | own
+        for key in told:
+            if name in ALGORITHMS and key not in known:
+                raise ValueError(f"{where}: {unknown('setting', key, known)}".removeprefix(": "))
+        typed = {k: known[k].read(v, where) if k in known else v for k, v in told.items()}
+        experiment = Experiment.of(**typed)
+        if name in ALGORITHMS:
+            full = filled(name, experiment.settings, version)
+            experiment = replace(experiment, settings=full)
+        return experiment
+
+    # --- complete and checked ---
 
     def resolved(self) -> Experiment:
-        """With the defaults of its data set filled in, and checked; raises before any work."""
+        """Complete: with its data set's protocol and every setting; raises before any work."""
         if self.load:
             load_file(self.load)
-            self = replace(self, load=str(Path(self.load).resolve()))
+            self = replace(self, load=str(Path(self.load).resolve()))  # also from another folder
         if self.dataset not in datasets():
             raise ValueError(unknown("data set", self.dataset, datasets()))
-        mine: dict[str, Any] = {
-            "partition": "lq-1",
-            "clients": CLIENTS.get(self.dataset, 100),
-            "model": "lenet5",
-            "rounds": 100,
-            "local_epochs": 1,
-            "batch_size": 20,
-            "evaluate_clients": 250,
-        }
-        mine |= PROTOCOLS.get(self.dataset, {})
-        open_fields = {k: v for k, v in mine.items() if getattr(self, k) is None}
-        if self.load:
-            open_fields["load"] = str(Path(self.load).resolve())  # also from another folder
-        full = replace(self, **open_fields)
+        usual = asdict(protocol_of(self.dataset))
+        full = replace(self, **{k: v for k, v in usual.items() if getattr(self, k) is None})
         if full.average_last is None:
             assert full.rounds is not None
             full = replace(full, average_last=max(1, full.rounds // 10))
         full._check()
-        return full
+        return replace(full, settings=full._all_settings())
 
     def _check(self) -> None:
-        partitions = [*PARTITIONS, "natural"]
-        if self.partition not in partitions:
-            raise ValueError(unknown("partition", self.partition, partitions))
+        check_partition(self.partition)
         if self.model not in models():
             raise ValueError(unknown("model", self.model, models()))
         if self.stem is not None and (self.model != "resnet18" or self.stem not in STEMS):
@@ -197,25 +184,40 @@ class Experiment:
             raise ValueError(f"{flag('momentum')} must lie in [0, 1), got {self.momentum}")
         if self.seed < 0:
             raise ValueError(f"{flag('seed')} must not be negative, got {self.seed}")
-        self.server(Layout({"probe": (1,)}))
+
+    def _all_settings(self) -> Settings:
+        for name in user_settings(self.algorithm):
+            if name in fields_of_experiment():
+                raise ValueError(
+                    f"the algorithm {self.algorithm} has a setting {name!r}, which is a field of "
+                    "every experiment: give it another name"
+                )
+        return _in_use(algorithm_class(self.algorithm), replace(
+            Experiment(), algorithm=self.algorithm, settings=self.settings,
+            client_lr=self.client_lr, momentum=self.momentum, clients=self.clients,
+        ))  # fmt: skip
 
     def with_algorithm(self, spec: str) -> Experiment:
         """With an algorithm as it is typed: a name, and after a colon settings of its own."""
         name, _, rest = spec.partition(":")
-        own: dict[str, Any] = {}
-        for pair in filter(None, rest.split(",")):
-            key, equals, value = pair.partition("=")
-            if not equals:
-                raise ValueError(f"{spec}: give {key!r} a value, as {key}=...")
-            setting, typed = setting_of(key, value, spec, OWN_SETTINGS)
-            own[setting] = typed
-        for setting in ALGORITHM_SETTINGS:
-            if getattr(self, setting) is not None and setting not in settings_of(name):
+        known = user_settings(name) | {own: fields_of_experiment()[own] for own in OWN_FIELDS}
+        for setting in self.settings:
+            if setting not in known:
                 raise ValueError(
                     f"{flag(setting)} is typed for all algorithms, but {name} has no such setting: "
                     f"give it to those that have it, as NAME:{setting.replace('_', '-')}=..."
                 )
-        return replace(self, algorithm=name, **own)
+        own: dict[str, Any] = {}
+        for pair in filter(None, rest.split(",")):
+            key, equals, value = pair.partition("=")
+            setting = key.strip().replace("-", "_")
+            if not equals:
+                raise ValueError(f"{spec}: give {key!r} a value, as {key}=...")
+            if setting not in known:
+                names = [known.replace("_", "-") for known in known]
+                raise ValueError(f"{spec}: {unknown(f'setting of {name}', key, names)}")
+            own[setting] = known[setting].read(RawText(value), spec)
+        return self.updated(algorithm=name, **own)
 
     def server(
         self,
@@ -225,17 +227,14 @@ class Experiment:
     ) -> Algorithm:
         """The algorithm, with the settings that are given; `sizes` are those of the clients."""
         known = settings_of(self.algorithm)
-        given = {
-            name: getattr(self, name)
-            for name in ALGORITHM_SETTINGS
-            if getattr(self, name) is not None
-        }
-        for name in given:
-            if name not in known:
+        own = user_settings(self.algorithm)
+        for name in self.settings:
+            if name not in own:
                 raise ValueError(
                     f"{self.algorithm} has no setting {flag(name)}; it has: "
-                    f"{', '.join(flag(k) for k in known if k in ALGORITHM_SETTINGS)}"
+                    f"{', '.join(setting.flag for setting in own.values())}"
                 )
+        given = check_settings(self.algorithm, self.settings)
         if "population" in known:
             given["population"] = self.clients if sizes is None else sizes
         if "client_momentum" in known:
@@ -243,12 +242,10 @@ class Experiment:
         return algorithm(self.algorithm, layout, client_lr=self.client_lr, store=store, **given)
 
     def own_settings(self) -> dict[str, Any]:
-        """What is the algorithm's own, as the run has it: its defaults where nothing is given.
-
-        Of an algorithm whose file is not loaded here only what is given is known.
-        """
-        own = {name: getattr(self, name) for name in OWN_SETTINGS}
-        return own | _filled(self) if self.algorithm in algorithms() else own
+        """What may differ between algorithms: settings, in the order of telling, and rates."""
+        names = [name for name in TOLD_FIRST if name in self.settings]
+        names = list(dict.fromkeys([*names, *self.settings, *OWN_FIELDS]))
+        return {name: self.get(name) for name in names}
 
     def due(self, round: int) -> bool:
         """Whether a round is evaluated."""
@@ -257,88 +254,48 @@ class Experiment:
         return round % self.evaluate_every == 0 or round > self.rounds - self.average_last
 
     def to_toml(self) -> str:
-        """Everything needed to run it again."""
-        settings = {name: value for name, value in asdict(self).items() if value is not None}
-        # A JSON string or number is a TOML one, too.
-        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+        """Everything needed to run it again, with every setting."""
+        own = {k: v for k, v in asdict(self).items() if v is not None and k != "settings"}
+        lines = [f"{name} = {_toml(value)}\n" for name, value in own.items()]
+        settings = [f"{name} = {_toml(value)}\n" for name, value in self.settings.items()]
+        return "".join([f"version = {_toml(__version__)}\n", *lines, "\n[settings]\n", *settings])
+
+    @staticmethod
+    def from_toml(text: str, where: str = "") -> Experiment:
+        """What `to_toml` told, or the config file of a run of an older version."""
+        values = tomllib.loads(text)
+        version = str(values.pop("version", FIRST))
+        # A run of a version that had no fast paths goes on without them, to the bit.
+        return Experiment.read({"fast": False} | by_field(values), version, where)
 
 
-STEMS = ("imagenet", "cifar")
+def fields_of_experiment() -> dict[str, Setting]:
+    """The fields of an experiment, as a user sees them."""
+    return fields_of(Experiment)
+
+
+def by_field(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by the names of fields, which files may have with dashes."""
+    found = {name.replace("-", "_"): value for name, value in values.items()}
+    inner = found.get("settings")
+    return found | ({"settings": by_field(inner)} if isinstance(inner, Mapping) else {})
 
 
 @lru_cache(maxsize=4096)  # reports ask for the same runs over and over
-def _filled(experiment: Experiment) -> dict[str, Any]:
+def _in_use(cls: type[Algorithm], experiment: Experiment) -> Settings:
     """The settings of a server that is built for this."""
-    server = experiment.server(Layout({"probe": (1,)}))
-    step = server.stepper
-    usual = {"server_lr": step.lr, "beta1": step.beta1, "beta2": step.beta2, "eps": step.eps}
-    found = {}
-    for name in settings_of(experiment.algorithm):
-        if name in ALGORITHM_SETTINGS:
-            value = getattr(server, name)
-            found[name] = usual.get(name) if value is None else value
-    return found
+    return Settings(settings_in_use(experiment.server(Layout({"probe": (1,)}))))
 
 
-def flag(name: str) -> str:
-    """A field's name as one types it."""
-    return "--" + name.replace("_", "-")
-
-
-def setting_of(
-    key: str, text: str, where: str, among: Collection[str] | None = None
-) -> tuple[str, Any]:
-    """A field and its value from what was typed: server-lr and 0.005."""
-    kinds = {f.name: str(f.type).removesuffix(" | None") for f in fields(Experiment)}
-    name = key.strip().replace("-", "_")
-    if name not in (kinds if among is None else among):
-        known = [known.replace("_", "-") for known in (among or kinds)]
-        raise ValueError(f"{where}: {unknown('setting', key, known)}")
-    try:
-        types: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "bool": _truth}
-        return name, types.get(kinds[name], str)(text)
-    except ValueError:
-        raise ValueError(f"{where}: {key} must be of type {kinds[name]}, got {text!r}") from None
-
-
-def _truth(text: str) -> bool:
-    """A yes or no, as it is typed."""
-    if text.lower() not in ("true", "false"):
-        raise ValueError(text)
-    return text.lower() == "true"
-
-
-def read_toml(path: Path, kind: type = Experiment) -> dict[str, Any]:
-    """The settings in a TOML file, by field name; wrong names and types are refused."""
-    try:
-        given = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise ValueError(f"there is no file {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid TOML: {error}") from None
-    kinds = {field.name: str(field.type).removesuffix(" | None") for field in fields(kind)}
-    settings = {}
-    for key, value in given.items():
-        name = key.replace("-", "_")
-        if name not in kinds:
-            raise ValueError(f"{path}: {unknown('setting', key, kinds)}")
-        settings[name] = _typed(value, kinds[name], f"{path}: {key}")
-    return settings
-
-
-def _typed(value: Any, kind: str, where: str) -> Any:
-    """A value of a TOML file as a field of that type."""
-    if kind == "tuple[str, ...]" and isinstance(value, dict):  # a grid: its values by field
-        return tuple(
-            f"{key}={','.join(map(str, values if isinstance(values, list) else [values]))}"
-            for key, values in value.items()
-        )
-    if kind.startswith("tuple[") and isinstance(value, list):
-        return tuple(_typed(one, kind[6:-6], where) for one in value)
-    if kind == "float" and type(value) is int:
-        return float(value)
-    if kind == "Path" and isinstance(value, str):
-        return Path(value)
-    if type(value).__name__ != kind:
-        raise ValueError(f"{where} must be of type {kind}, got {value!r}")
-    return value
+def _toml(value: Any) -> str:
+    """A value as TOML; None, which it cannot say, as the text none."""
+    value = plain(value)
+    if isinstance(value, dict):
+        pairs = (f"{json.dumps(k, ensure_ascii=False)} = {_toml(v)}" for k, v in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, float):
+        return repr(value)  # also inf and nan
+    text = json.dumps("none" if value is None else value, ensure_ascii=False)
+    return text.replace("\x7f", "\\u007f")

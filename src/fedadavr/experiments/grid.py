@@ -1,19 +1,23 @@
-"""A grid: fields with several values each, and every combination of them."""
+"""A grid: fields and settings with several values each, and every combination of them."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any
 
-from fedadavr.experiments.experiment import Experiment, flag, setting_of
+from fedadavr.algorithms.registry import user_settings
+from fedadavr.experiments.experiment import Experiment, fields_of_experiment
+from fedadavr.naming import unknown
+from fedadavr.settings import RawText, flag
 
 
 def grid(
     base: Experiment, axes: tuple[str, ...], algorithms: tuple[str, ...] = ()
 ) -> list[Experiment]:
     """Every combination of the values, checked before any work; seeds change slowest."""
-    fields = [axis(text) for text in axes]
+    whose = algorithms_of(base, axes, algorithms)
+    fields = [axis(text, whose) for text in axes]
     names = [name for name, _ in fields]
     if len(set(names)) < len(names):
         raise ValueError(f"--grid names a field twice: {' '.join(axes)}")
@@ -30,20 +34,50 @@ def grid(
     for point in settings:
         for spec in algorithms or (None,):
             chosen = base if spec is None else base.with_algorithm(spec)
-            experiments.append(replace(chosen, **point).resolved())
+            experiments.append(chosen.updated(**point).resolved())
     return experiments
 
 
-def axis(text: str) -> tuple[str, list[Any]]:
-    """One axis of a grid: the field, and its values."""
+def algorithms_of(
+    base: Experiment, axes: Iterable[str], algorithms: Iterable[str] = ()
+) -> list[str]:
+    """The names of the algorithms that a grid is about."""
+    typed = [text.partition("=")[2].split(",") for text in axes if text.startswith("algorithm=")]
+    return [spec.partition(":")[0] for spec in [*algorithms, *itertools.chain(*typed)]] or [
+        base.algorithm
+    ]
+
+
+def axis(text: str, algorithms: Iterable[str]) -> tuple[str, list[Any]]:
+    """One axis of a grid: the field or setting, and its values."""
     key, equals, values = text.partition("=")
     if not equals or not values:
         raise ValueError(f"--grid {text}: type a field and its values, as server-lr=0.001,0.01")
-    pairs = [setting_of(key, value, f"--grid {text}") for value in values.split(",")]
-    found = [value for _, value in pairs]
-    name = pairs[0][0]
+    name, found = typed(key, values.split(","), f"--grid {text}", algorithms)
     if len(set(found)) < len(found):
         raise ValueError(f"--grid {text} names a value twice")
     if name == "load":
         raise ValueError(f"--grid {text}: {flag(name)} is the same for all runs")
     return name, found
+
+
+def typed(
+    key: str, values: Iterable[str], where: str, algorithms: Iterable[str]
+) -> tuple[str, list[Any]]:
+    """A field or a setting of one of the algorithms, and its values, from what was typed.
+
+    Where algorithms have settings of the same name and different types, each will read the values.
+    """
+    name = key.strip().replace("-", "_")
+    owns = [user_settings(algorithm) for algorithm in dict.fromkeys(algorithms)]
+    kinds = {setting.type: setting for own in [fields_of_experiment(), *owns]
+             if (setting := own.get(name)) is not None}  # fmt: skip
+    if not kinds or name == "settings":
+        known = dict.fromkeys(itertools.chain(fields_of_experiment(), *owns))
+        names = [known.replace("_", "-") for known in known if known != "settings"]
+        raise ValueError(f"{where}: {unknown('setting', key, names)}")
+    texts = [RawText(value) for value in values]
+    if len(kinds) > 1:
+        return name, texts
+    (setting,) = kinds.values()
+    return name, [setting.read(text, where) for text in texts]

@@ -7,7 +7,6 @@ Two seconds here tell more about a new server algorithm than an hour of training
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.algorithms import Algorithm, Update, algorithm, algorithms, settings_of
+from fedadavr.algorithms import Algorithm, Update, algorithm, algorithm_names, settings_of
 from fedadavr.vector import Layout, Vector
 
 
@@ -80,37 +79,12 @@ class Quadratic:
 ADAPTIVE = ("adam", "yogi", "adabelief", "adagrad", "lamb")
 
 
-def main(rounds: int = 600, seed: int = 0, json: bool = False) -> None:
-    """Run every algorithm on a quadratic federation and tell how near it comes to the optimum."""
-    from rich.console import Console
-    from rich.progress import track
-    from rich.table import Table
-
-    problem = Quadratic(seed=seed)
-    cases: list[tuple[str, dict[str, Any]]] = []
-    for name in algorithms():
+def cases(problem: Quadratic) -> list[tuple[str, dict[str, Any]]]:
+    """Every algorithm, with each adaptive optimizer where it has a choice of one."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for name in algorithm_names():
         known = settings_of(name)
         memory = {"population": problem.clients} if "population" in known else {}
         choices = ADAPTIVE if "optimizer" in known else (None,)
-        cases += [(name, memory | ({"optimizer": o} if o else {})) for o in choices]
-    rows = []
-    progress = Console(stderr=True)
-    for name, settings in track(cases, "a quadratic federation", console=progress, transient=True):
-        distances = problem.solve(name, rounds, **settings)
-        tail = distances[-max(1, rounds // 10) :]
-        rows.append((name, settings.get("optimizer", ""), distances[0], sum(tail) / len(tail)))
-    if json:
-        keys = ("algorithm", "optimizer", "first", "last")
-        print(json_format.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
-        return
-    table = Table(
-        title=f"Distance from the optimum: {problem.clients} clients, {problem.per_round} a round, "
-        f"{rounds} rounds, exact gradients"
-    )
-    for column in ("algorithm", "optimizer", "after round 1", "mean of the last tenth"):
-        table.add_column(
-            column, justify="left" if column in ("algorithm", "optimizer") else "right"
-        )
-    for name, optimizer, first, last in rows:
-        table.add_row(name, optimizer, f"{first:.2f}", f"{last:.1e}")
-    Console().print(table)
+        found += [(name, memory | ({"optimizer": o} if o else {})) for o in choices]
+    return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,23 @@ from typing import Any
 import numpy as np
 
 from fedadavr import __version__
-from fedadavr.experiments.experiment import Experiment, flag
+from fedadavr.algorithms.registry import ALGORITHMS, user_settings
+from fedadavr.defaults import former
+from fedadavr.experiments.experiment import Experiment, fields_of_experiment, flag
 from fedadavr.experiments.folder import RunFolder
+from fedadavr.settings import plain
 
 RECORDS = "records.jsonl"
 CONTENTS = "@sha256:"
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """The settings of a run and what came of it."""
 
     settings: dict[str, Any]
-    """The fields of its Experiment that are set."""
+    """The fields of its Experiment that are set, and beside them every setting of its algorithm;
+    of version 0.1 only those that were given."""
     rounds: list[int] = field(default_factory=list)
     """The rounds that were evaluated, in order."""
     accuracy: list[float] = field(default_factory=list)
@@ -57,12 +62,17 @@ class Record:
     @cached_property
     def id(self) -> str:
         """The name of the run: a hash of its settings."""
-        return run_id(self.settings)
+        return run_id(self.experiment)
 
-    @property
+    @cached_property
     def experiment(self) -> Experiment:
-        """The settings as they were given to the run."""
-        return Experiment(**self.settings)
+        """The settings of the run, with the defaults of the version that ran it."""
+        return Experiment.read(self.settings, self.version)
+
+    def command(self) -> str:
+        """What to type for the same run."""
+        partial = any(name not in self.settings for name in self.experiment.settings)
+        return command(self.experiment, self.settings if partial else ())
 
     def rounds_to(self, target: float) -> int | None:
         """The first evaluated round that reaches an accuracy; None if none does."""
@@ -75,11 +85,11 @@ class Record:
 
 
 def given(experiment: Experiment) -> dict[str, Any]:
-    """The fields of an experiment that are set; of a file that it loads, its name and contents.
+    """An experiment's fields that are set and its settings; of a file that it loads, its contents.
 
     Fast paths are told only where they were off, as older records know nothing of them.
     """
-    settings = {name: value for name, value in asdict(experiment).items() if value is not None}
+    settings = experiment.flat()
     if experiment.fast:
         del settings["fast"]
     if experiment.load and CONTENTS not in experiment.load:
@@ -89,36 +99,92 @@ def given(experiment: Experiment) -> dict[str, Any]:
     return settings
 
 
-def run_id(settings: dict[str, Any]) -> str:
+def run_id(run: Experiment | Mapping[str, Any]) -> str:
     """A hash of settings: runs with the same settings have the same name, wherever they are.
 
     A setting of the algorithm that is left to its default is the same as that default, spelled out.
-    With and without fast paths it is the same run, to rounding.
+    With and without fast paths it is the same run, to rounding. Runs have the names that they had
+    in version 0.1, which hashed all settings that there were, also those of other algorithms.
     """
-    own = Experiment(**settings).own_settings()
-    named = {name: value for name, value in settings.items() if name != "fast"}
-    canonical = json.dumps(named | own, sort_keys=True)
+    experiment = run if isinstance(run, Experiment) else Experiment.read(run)
+    known = user_settings(experiment.algorithm) if experiment.algorithm in ALGORITHMS else {}
+    if not known.keys() <= experiment.settings.keys():
+        experiment = experiment.resolved()
+    told = {name: value for name, value in given(experiment).items() if value is not None}
+    told.pop("fast", None)
+    canonical = json.dumps(dict.fromkeys(former()["settings"]) | told, sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def command(experiment: Experiment) -> str:
-    """What to type for one run: the fields that its data set's protocol would not fill so."""
-    try:
-        usual = Experiment(dataset=experiment.dataset).resolved()
-    except ValueError:  # a data set of one's own, whose file is not here
-        usual = Experiment(dataset=experiment.dataset)
+def command(experiment: Experiment, spelled: Collection[str] = ()) -> str:
+    """What to type for one run: what the protocol of its data set and the defaults are not.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The run, complete.
+    spelled : Collection[str]
+        Settings to type also where they are the defaults.
+    """
+    usual = _usual(experiment)
     words = ["fedadavr", "run", "--dataset", experiment.dataset]
-    for f in fields(Experiment):
-        value = getattr(experiment, f.name)
-        follows = f.name == "average_last" and experiment.rounds != usual.rounds
-        if f.name == "dataset" or value is None:
+    for name, value in experiment.flat().items():
+        follows = name == "average_last" and experiment.rounds != usual.rounds
+        told = follows or value != plain(usual.get(name))
+        if name not in fields_of_experiment():
+            told = told or name in spelled
+        if name == "dataset" or not told:
             continue
         if isinstance(value, bool):
-            words += [] if value == getattr(usual, f.name) else [flag(f"no_{f.name}")]
-        elif value != getattr(usual, f.name) or follows:
-            text = repr(value) if isinstance(value, float) else str(value)
-            words += [flag(f.name), text.partition(CONTENTS)[0] if f.name == "load" else text]
+            words += [flag(name if value else f"no_{name}")]
+        else:
+            text = repr(value) if isinstance(value, float) else _typed(value)
+            words += [flag(name), text.partition(CONTENTS)[0] if name == "load" else text]
     return shlex.join(words)
+
+
+def _usual(experiment: Experiment) -> Experiment:
+    """What would be run if only the data set were typed, and what the settings depend on."""
+    usual = Experiment(dataset=experiment.dataset)
+    with suppress(ValueError):  # of a data set of one's own the file may not be here
+        usual = usual.resolved()
+    if experiment.algorithm not in ALGORITHMS:
+        return replace(usual, settings={})
+    known, chosen = user_settings(experiment.algorithm), {}
+    if "optimizer" in known:
+        chosen = {"optimizer": experiment.get("optimizer")}
+    try:
+        own = Experiment(algorithm=experiment.algorithm, settings=chosen).resolved().settings
+    except ValueError:  # a setting has no default
+        return replace(usual, settings={})
+    return replace(usual, settings={**own, **{name: known[name].default for name in chosen}})
+
+
+def _typed(value: Any) -> str:
+    """A value as one types it."""
+    if isinstance(value, list):
+        return "+".join(map(str, value))
+    return "none" if value is None else str(value)
+
+
+def varying(records: Sequence[RunRecord]) -> list[str]:
+    """The fields and settings that differ between runs, but for the seed.
+
+    A setting is one of its algorithm: it differs if two runs of the same algorithm differ in it.
+    """
+    told = [(record.experiment.algorithm, given(record.experiment)) for record in records]
+    fields = fields_of_experiment()
+
+    def differs(name: str) -> bool:
+        values: dict[str, set[str]] = {}
+        for algorithm, settings in told:
+            if name in fields or name in settings:
+                whose = "" if name in fields else algorithm
+                values.setdefault(whose, set()).add(str(settings.get(name)))
+        return any(len(found) > 1 for found in values.values())
+
+    names = dict.fromkeys(name for _, settings in told for name in settings)
+    return [name for name in names if name != "seed" and differs(name)]
 
 
 def from_rows(
@@ -126,7 +192,7 @@ def from_rows(
     rows: Sequence[dict[str, Any]],
     memory: int = 0,
     settings: dict[str, Any] | None = None,
-) -> Record:
+) -> RunRecord:
     """The record of a run from the lines of its rounds; its settings, if they were taken before."""
     evaluated = [row for row in rows if "loss" in row]
     last = rows[-1]["round"] if rows else 0
@@ -139,7 +205,7 @@ def from_rows(
         found = list(values)
         return round(float(np.mean(found)), digits) if found else None
 
-    return Record(
+    return RunRecord(
         given(experiment) if settings is None else settings,
         [row["round"] for row in evaluated],
         [round(row["accuracy"], 3) for row in evaluated],
@@ -158,12 +224,12 @@ def worst_decile(accuracies: Sequence[float]) -> float:
     return float(np.mean(np.sort(np.asarray(accuracies))[:number])) if number else float("nan")
 
 
-def read(paths: Sequence[Path]) -> list[Record]:
+def read(paths: Sequence[Path]) -> list[RunRecord]:
     """The records in files and folders: of a sweep, a comparison, or a single run.
 
     A run that is there twice, by its settings, counts once: the one with a result, else the last.
     """
-    found: dict[str, Record] = {}
+    found: dict[str, RunRecord] = {}
     for path in paths:
         here = list(_records(path))
         for record in here:
@@ -176,7 +242,7 @@ def read(paths: Sequence[Path]) -> list[Record]:
     return list(found.values())
 
 
-def _records(path: Path) -> Iterable[Record]:
+def _records(path: Path) -> Iterable[RunRecord]:
     if not path.exists():
         raise ValueError(f"there is no {path}")
     if path.is_file():
@@ -200,7 +266,7 @@ def _records(path: Path) -> Iterable[Record]:
         yield record
 
 
-def read_lines(path: Path) -> list[Record]:
+def read_lines(path: Path) -> list[RunRecord]:
     """The records in a file; a last line that was cut off by a crash is passed over."""
     lines = path.read_text().split("\n")
     records = []
@@ -218,9 +284,9 @@ def read_lines(path: Path) -> list[Record]:
     return records
 
 
-def _checked(told: Any) -> Record:
+def _checked(told: Any) -> RunRecord:
     """A record as it was written, if its parts are what they must be."""
-    record = Record(**told)
+    record = RunRecord(**told)
     record.experiment.seed  # noqa: B018, refuses settings that are unknown here
     numbers = [*record.accuracy, *record.loss, *record.rounds, record.seconds]
     numbers += [x for x in (record.final_accuracy, record.final_loss, record.worst_decile) if x]

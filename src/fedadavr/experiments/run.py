@@ -3,76 +3,34 @@
 from __future__ import annotations
 
 import time
-import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from fedadavr.algorithms import Algorithm
-from fedadavr.clients import Recipe, layout_of
 from fedadavr.data import Federation, federate, load
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import RunFolder
-from fedadavr.loading import load_file
-from fedadavr.memory import Store, open_store
-from fedadavr.memory.opening import absolute, public
+from fedadavr.experiments.options import RunOptions
 from fedadavr.models import build
+from fedadavr.plugins import load_file
 from fedadavr.signals import Hold, Stop
-from fedadavr.simulation import Engine, Evaluation
+from fedadavr.stores import Store, open_store
+from fedadavr.stores.addresses import absolute, public
 from fedadavr.vector import Vector
 
+if TYPE_CHECKING:
+    import torch
+
+    from fedadavr.simulation import Engine, Evaluation
+
+__all__ = ["Result", "Row", "RunOptions", "run"]
+
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Machine:
-    """How a run is computed and kept; nothing here changes its result."""
-
-    workers: int = 1
-    """Processes that train and evaluate."""
-    device: str = "cpu"
-    """cpu, cuda, mps, or auto."""
-    checkpoint_every: int | None = None
-    """Write a checkpoint every so many rounds (default: 10); 0: only at the end and on Ctrl-C."""
-    store: str | None = None
-    """Keep model, memory and state in lmdb:FOLDER or redis://HOST:PORT instead of checkpoints."""
-    commit_every: int | None = None
-    """With --store: commit every so many rounds (default: 1); until then records stay in RAM."""
-    encrypt_with: Path | None = None
-    """With --store: a file with 32 bytes, the key that it is encrypted with."""
-    snapshot_every: int | None = None
-    """Keep the store as it is every so many rounds, to go back with `memory rewind`."""
-    tensorboard: bool = False
-    """Write TensorBoard events into the run's folder."""
-
-    def check(self) -> str:
-        """The device that is meant; contradictions are refused."""
-        if self.workers < 1:
-            raise ValueError(f"--workers must be at least 1, got {self.workers}")
-        if self.checkpoint_every is not None and self.checkpoint_every < 0:
-            raise ValueError(f"--checkpoint-every must be 0 or more, got {self.checkpoint_every}")
-        if self.commit_every is not None and self.commit_every < 1:
-            raise ValueError(f"--commit-every must be at least 1, got {self.commit_every}")
-        if self.snapshot_every is not None and self.snapshot_every < 1:
-            raise ValueError(f"--snapshot-every must be at least 1, got {self.snapshot_every}")
-        there = {"cpu": True, "cuda": torch.cuda.is_available(),
-                 "mps": torch.backends.mps.is_available()}  # fmt: skip
-        if self.device == "auto":
-            device = next((d for d in ("cuda", "mps") if there[d]), "cpu")
-        elif self.device not in there:
-            raise ValueError(f"--device must be cpu, cuda, mps or auto, got {self.device!r}")
-        elif not there[self.device]:
-            raise ValueError(f"--device {self.device}: PyTorch finds none on this machine")
-        else:
-            device = self.device
-        if device != "cpu" and self.workers > 1:
-            raise ValueError(f"--workers {self.workers} is for the CPU: with {device}, use 1")
-        return device
 
 
 @dataclass(frozen=True)
@@ -93,7 +51,7 @@ class Result:
 
 def run(
     experiment: Experiment,
-    machine: Machine | None = None,
+    run_options: RunOptions | None = None,
     out: Path | None = None,
     *,
     resume: bool = False,
@@ -108,13 +66,17 @@ def run(
     round that is under way, with a checkpoint; a second one ends it at once, and what was kept last
     stays as it is.
     """
-    machine = machine or Machine()
-    device = machine.check()
+    run_options = run_options or RunOptions()
+    device = run_options.check()
     experiment = experiment.resolved()
+    # Whatever is wrong so far is said before PyTorch is imported, which takes seconds.
+    from fedadavr.clients import LocalSGD, layout_of
+    from fedadavr.simulation import Engine
+
     folder = RunFolder(out or default_folder(experiment))
     if not resume:
         folder.check_free()
-    store = open_run_store(folder, machine, resume)
+    store = open_run_store(folder, run_options, resume)
     try:
         if federation is None:
             federation = make_federation(experiment)
@@ -124,27 +86,27 @@ def run(
             store = open_store(folder.checkpoint(), must_exist=resume)
         sizes = {str(k): len(part) for k, part in enumerate(federation.train_parts)}
         server = experiment.server(layout_of(module), sizes, store)
-        server.snapshot_every = machine.snapshot_every
-        keeper = Keeper(folder, server, experiment, machine, keep_last)
-        w, done, pending, rows = keeper.resume() if resume else keeper.start()
-        recorder = Recorder(folder, rows, on_row, machine.tensorboard)
+        server.snapshot_every = run_options.snapshot_every
+        checkpointer = Checkpointer(folder, server, experiment, run_options, keep_last)
+        w, done, pending, rows = checkpointer.resume() if resume else checkpointer.start()
+        recorder = Recorder(folder, rows, on_row, run_options.tensorboard)
         assert experiment.local_epochs is not None
         assert experiment.batch_size is not None
-        recipe = Recipe(
+        local_sgd = LocalSGD(
             experiment.client_lr, experiment.momentum, experiment.local_epochs,
             experiment.batch_size, server.needs.proximal_mu,
         )  # fmt: skip
         stop = Stop()
         try:
             with stop, Engine(
-                server, module, federation, recipe, seed=experiment.seed,
+                server, module, federation, local_sgd, seed=experiment.seed,
                 clients_per_round=experiment.clients_per_round,
                 evaluate_clients=experiment.evaluate_clients,
                 evaluate_examples=experiment.evaluate_examples,
-                workers=machine.workers, device=device, fast=experiment.fast, w=w, round=done,
+                workers=run_options.workers, device=device, fast=experiment.fast, w=w, round=done,
                 prepare=partial(load_file, experiment.load) if experiment.load else None,
             ) as engine:  # fmt: skip
-                _play(engine, experiment, keeper, recorder, pending, stop)
+                _play(engine, experiment, checkpointer, recorder, pending, stop)
                 finished = engine.round == experiment.rounds
         finally:
             recorder.close()
@@ -155,21 +117,21 @@ def run(
     return summarize(rows, experiment, memory_bytes, folder.path, finished)
 
 
-def open_run_store(folder: RunFolder, machine: Machine, resume: bool) -> Store | None:
+def open_run_store(folder: RunFolder, run_options: RunOptions, resume: bool) -> Store | None:
     """The store that is asked for, or that the run to be continued has; None: its checkpoint."""
     saved = folder.store() if resume else None
-    address = saved if machine.store is None else absolute(machine.store)
+    address = saved if run_options.store is None else absolute(run_options.store)
     if resume and address is not None and saved is None:
         raise ValueError(f"the run in {folder.path} lives in its checkpoint: it has no --store")
     if address is None or address == "ram":
-        if machine.commit_every is not None or machine.encrypt_with is not None:
+        if run_options.commit_every is not None or run_options.encrypt_with is not None:
             raise ValueError("--commit-every and --encrypt-with go with a --store that lasts")
         if resume:
             folder.check_checkpoint()
         return None
-    if machine.checkpoint_every is not None:
+    if run_options.checkpoint_every is not None:
         raise ValueError("with --store there are no checkpoints: use --commit-every")
-    store = open_store(address, machine.encrypt_with, must_exist=resume)
+    store = open_store(address, run_options.encrypt_with, must_exist=resume)
     if not resume and store.state() is not None:
         store.close()
         raise ValueError(
@@ -179,7 +141,7 @@ def open_run_store(folder: RunFolder, machine: Machine, resume: bool) -> Store |
     return store
 
 
-class Keeper:
+class Checkpointer:
     """Keeps the model and the server's state in the run's store, which may be its checkpoint."""
 
     def __init__(
@@ -187,17 +149,19 @@ class Keeper:
         folder: RunFolder,
         server: Algorithm,
         experiment: Experiment,
-        machine: Machine,
+        run_options: RunOptions,
         keep_last: bool = True,
     ) -> None:
         self.folder, self.server, self.experiment = folder, server, experiment
         self._keep_last = keep_last
-        elsewhere = machine.store if machine.store != "ram" else None
+        elsewhere = run_options.store if run_options.store != "ram" else None
         self.address = elsewhere and public(absolute(elsewhere))
         if self.address or folder.store():
-            self.every = machine.commit_every or 1
+            self.every = run_options.commit_every or 1
         else:
-            self.every = 10 if machine.checkpoint_every is None else machine.checkpoint_every
+            self.every = (
+                10 if run_options.checkpoint_every is None else run_options.checkpoint_every
+            )
 
     def start(self) -> tuple[Vector | None, int, Row | None, list[Row]]:
         """Begin a new run."""
@@ -207,13 +171,19 @@ class Keeper:
     def resume(self) -> tuple[Vector | None, int, Row | None, list[Row]]:
         """Take up what was kept: the model, the rounds done, a line not written yet, the lines."""
         experiment, folder = self.experiment, self.folder
+        where = public(self.address or folder.store() or folder.checkpoint())
         w: Vector | None
-        w, about = self.server.restore() or (None, {})
-        if about and _essence(about["experiment"]) != _essence(experiment.to_toml()):
+        about: dict[str, Any]
+        kept = self.server.restore()
+        if kept is None and folder.committed():
             raise ValueError(
-                f"{self.address or folder.store() or folder.checkpoint()} holds another run than "
-                f"the one in {folder.path}"
+                f"the run in {folder.path} has rounds, but {where} holds none: restore it from a "
+                "backup, or begin anew in another folder"
             )
+        w, about = kept or (None, {})
+        saved = Experiment.from_toml(about.get("experiment", "")) if kept else experiment
+        if _essence(saved) != _essence(experiment):
+            raise ValueError(f"{where} holds another run than the one in {folder.path}")
         done = int(about.get("round", 0))
         assert experiment.rounds is not None
         if experiment.rounds < done:
@@ -222,6 +192,8 @@ class Keeper:
                 f"--rounds {experiment.rounds} cannot take any back"
             )
         folder.write_config(experiment)
+        if kept:
+            folder.note_commit()  # a version before this file had none
         if self.address is not None:
             folder.write_store(self.address)  # it may have been converted, or moved
         pending: Row | None = about.get("pending")
@@ -239,18 +211,18 @@ class Keeper:
             self.folder.sync()  # a line is never lost that the store reckons with
             about = {"pending": pending, "experiment": self.experiment.to_toml()}
             self.server.commit(w, round=round, **about)
+            self.folder.note_commit()
 
 
-def _essence(toml: str) -> dict[str, Any]:
+def _essence(experiment: Experiment) -> Experiment:
     """The settings of a run that cannot change when it is continued."""
-    settings = {"fast": False} | tomllib.loads(toml)  # older versions had no fast paths
-    return {k: v for k, v in settings.items() if k not in ("rounds", "average_last", "load")}
+    return replace(experiment, rounds=None, average_last=None, load=None)
 
 
 def _play(
     engine: Engine,
     experiment: Experiment,
-    keeper: Keeper,
+    checkpointer: Checkpointer,
     recorder: Recorder,
     pending: Row | None,
     stop: Stop,
@@ -281,11 +253,11 @@ def _play(
         else:
             recorder.write(pending, None)
             pending = None
-        if keeper.due(engine.round):
-            keeper.keep(engine.w, engine.round, pending)
+        if checkpointer.due(engine.round):
+            checkpointer.keep(engine.w, engine.round, pending)
             saved = engine.round
     if saved != engine.round and stop.asked:
-        keeper.keep(engine.w, engine.round, pending)
+        checkpointer.keep(engine.w, engine.round, pending)
     if pending is not None:
         recorder.write(pending, engine.finish_evaluation())
 
@@ -365,6 +337,8 @@ def make_federation(experiment: Experiment) -> Federation:
 
 def check_fit(module: torch.nn.Module, federation: Federation, experiment: Experiment) -> None:
     """Try the model on two examples, so that a misfit is said before any work."""
+    import torch
+
     first = torch.from_numpy(federation.train_parts[0][:2])
     inputs = federation.train.inputs(first)
     try:

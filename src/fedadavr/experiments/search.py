@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from fedadavr.experiments.experiment import Experiment, setting_of
-from fedadavr.experiments.grid import axis
-from fedadavr.experiments.records import Record, given, run_id
-from fedadavr.experiments.run import Machine
-from fedadavr.experiments.sweep import Progress, sweep
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.grid import algorithms_of, axis, typed
+from fedadavr.experiments.options import RunOptions
+from fedadavr.experiments.records import RunRecord, run_id
+from fedadavr.experiments.sweep import OnChange, Progress, sweep
 
 
 def search(
     base: Experiment,
     axes: tuple[str, ...],
     trials: int,
-    machine: Machine,
+    run_options: RunOptions,
     out: Path,
-    console: Console,
+    on_change: OnChange,
     on: str,
-    on_record: Callable[[Record], None],
+    on_record: Callable[[RunRecord], None],
 ) -> Progress:
     """Try so many points; a point's worth is its accuracy, the mean over the seeds.
 
@@ -38,7 +35,7 @@ def search(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     space: dict[str, Any] = {}
     for text in axes:
-        name, values = _values(text)
+        name, values = _values(text, algorithms_of(base, axes))
         if name in space:
             raise ValueError(f"--grid {text}: names a field twice")
         space[name] = values
@@ -54,12 +51,12 @@ def search(
         for _ in range(trials):
             trial = study.ask(space)
             figures: list[float] = []
-            point = [replace(base, seed=seed, **trial.params).resolved() for seed in seeds]
+            point = [base.updated(seed=seed, **trial.params).resolved() for seed in seeds]
             for experiment in point:  # which may have been proposed before
-                waiting.setdefault(run_id(given(experiment)), []).append((trial, figures))
+                waiting.setdefault(run_id(experiment), []).append((trial, figures))
             yield from point
 
-    def learn(record: Record) -> None:
+    def learn(record: RunRecord) -> None:
         on_record(record)
         for trial, figures in waiting.pop(record.id):
             figures.append(record.final_accuracy or 0.0)
@@ -69,28 +66,29 @@ def search(
     corner = {name: _some(kind)[0] for name, kind in space.items()}
     for name, kind in space.items():  # what is wrong is said before any work
         for value in _some(kind):
-            replace(base, seed=seeds[0], **(corner | {name: value})).resolved()
+            base.updated(seed=seeds[0], **(corner | {name: value})).resolved()
     return sweep(
-        propose(), machine, out, console, total=trials * len(seeds), on=on, on_record=learn
+        propose(), run_options, out, on_change, total=trials * len(seeds), on=on, on_record=learn
     )
 
 
-def _values(text: str) -> tuple[str, Any]:
-    """A field, and where its values come from: a list for seeds, else what Optuna draws from."""
+def _values(text: str, algorithms: list[str]) -> tuple[str, Any]:
+    """A field or setting, and its values: a list for seeds, else what Optuna draws from."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     key, _, values = text.partition("=")
     if ".." not in values:
-        name, choices = axis(text)
+        name, choices = axis(text, algorithms)
         return name, choices if name == "seed" else CategoricalDistribution(choices)
     where = f"--grid {text}"
-    (name, low), (_, high) = (setting_of(key, end, where) for end in values.split("..", 1))
-    if isinstance(low, str) or not 0 < low < high < float("inf"):
+    name, (low, high) = typed(key, values.split("..", 1), where, algorithms)
+    if not isinstance(low, int | float) or not 0 < low < high < float("inf"):
         raise ValueError(f"{where}: a range goes from a positive number to a larger one")
     if name == "seed":
         raise ValueError(f"{where}: seeds are named one by one, as seed=42,43")
-    kind = IntDistribution if isinstance(low, int) else FloatDistribution
-    return name, kind(low, high, log=True)
+    if isinstance(low, int):
+        return name, IntDistribution(low, int(high), log=True)
+    return name, FloatDistribution(low, high, log=True)
 
 
 def _some(kind: Any) -> tuple[Any, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,18 +13,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import CHECKPOINT, CONFIG, RunFolder
+from fedadavr.experiments.options import RunOptions
 from fedadavr.experiments.pool import in_processes, on_ray
-from fedadavr.experiments.records import RECORDS, Record, from_rows, given, read_lines, run_id
-from fedadavr.experiments.run import Machine, Row, run
-from fedadavr.memory.opening import public
-from fedadavr.simulation import Diverged
+from fedadavr.experiments.records import (
+    RECORDS,
+    RunRecord,
+    from_rows,
+    given,
+    read_lines,
+    run_id,
+)
+from fedadavr.experiments.run import Row, run
+from fedadavr.stores.addresses import public
 
 BACKENDS = {"processes": in_processes, "ray": on_ray}
 UNFINISHED = "unfinished"
@@ -38,7 +39,7 @@ class Progress:
 
     total: int
     kept: int = 0
-    finished: list[Record] = field(default_factory=list)
+    finished: list[RunRecord] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     running: dict[int, tuple[Experiment, Row]] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
@@ -55,45 +56,36 @@ class Progress:
         minutes = (time.monotonic() - self.began) / rounds * to_do / 60
         return f"{minutes:.0f} min" if minutes >= 2 else f"{60 * minutes:.0f} s"
 
-    def picture(self) -> Group:
-        """A bar, and a line for each run under way."""
-        done = self.kept + len(self.finished) + len(self.failures)
-        head = Table.grid(padding=(0, 1))
-        head.add_row(
-            f"{done} of {self.total} runs", ProgressBar(self.total, done, width=30),
-            f"{self.kept} were there, {len(self.failures)} failed, {self.left()} left",
-        )  # fmt: skip
-        table = Table.grid(padding=(0, 2))
-        for experiment, row in self.running.values():
-            accuracy = f"{row['accuracy']:.1f} %" if "accuracy" in row else ""
-            table.add_row("", label(experiment), f"{row['round']}/{experiment.rounds}", accuracy)
-        return Group(head, table)
+
+OnChange = Callable[[Progress, RunRecord | None], None]
+"""Told how a sweep is getting on, and the record of the run that has just finished, if one has."""
 
 
 def label(experiment: Experiment) -> str:
     """A run in a few words."""
     e = experiment
-    own = [str(x) for x in (e.optimizer, e.server_lr, e.codec, f"client-lr {e.client_lr:g}") if x]
+    told = [e.get(name) for name in ("optimizer", "server_lr", "codec")]
+    own = [str(value) for value in (*told, f"client-lr {e.client_lr:g}") if value]
     return f"{e.dataset} {e.partition} {e.algorithm} {' '.join(own)} seed {e.seed}"
 
 
 def sweep(
     experiments: Iterable[Experiment],
-    machine: Machine,
+    run_options: RunOptions,
     out: Path,
-    console: Console,
+    on_change: OnChange | None = None,
     *,
     total: int | None = None,
     on: str = "processes",
     known: Iterable[Path] = (),
-    on_record: Callable[[Record], None] | None = None,
+    on_record: Callable[[RunRecord], None] | None = None,
 ) -> Progress:
     """Do the runs that are not recorded yet, and record each as it is finished.
 
     Records go into `out`, a line each. What else is in `known` files is not done again either. A
     run that was cut short goes on from its last checkpoint, which is a store in its working
     folder and is removed once the run is recorded. `experiments` may be made up as they are asked
-    for.
+    for. `on_change` is told whenever there is something new.
     """
     out.mkdir(parents=True, exist_ok=True)
     with _alone(out):
@@ -112,7 +104,7 @@ def sweep(
             asked = set()
             for experiment in experiments:
                 settings = given(experiment)
-                name = run_id(settings)
+                name = run_id(experiment)
                 if name in done or name in asked:
                     progress.kept += 1
                     if name in done and on_record is not None:
@@ -121,55 +113,55 @@ def sweep(
                 asked.add(name)
                 tasks.append(experiment)
                 place = None if on == "ray" else out / UNFINISHED / name
-                yield experiment, settings, replace(machine, workers=1), place
+                yield experiment, settings, replace(run_options, workers=1), place
 
-        with Live(console=console, refresh_per_second=2, transient=True) as live:
-            for number, kind, what in BACKENDS[on](record_run, to_do(), machine.workers):
-                experiment = tasks[number]
-                if kind == "row":
-                    progress.running[number] = (experiment, what)
+        for number, kind, what in BACKENDS[on](record_run, to_do(), run_options.workers):
+            experiment, finished = tasks[number], None
+            if kind == "row":
+                progress.running[number] = (experiment, what)
+            else:
+                progress.running.pop(number, None)
+                if kind == "done":
+                    finished = what
+                    keep(what, out)
+                    done[what.id] = what
+                    progress.finished.append(what)
+                    if on_record is not None:
+                        on_record(what)
                 else:
-                    progress.running.pop(number, None)
-                    if kind == "done":
-                        keep(what, out)
-                        done[what.id] = what
-                        progress.finished.append(what)
-                        if on_record is not None:
-                            on_record(what)
-                        if not console.is_terminal:
-                            say = what.failure or f"{what.final_accuracy:.1f} %"
-                            count = progress.kept + len(progress.finished)
-                            console.print(f"{count}/{progress.total} {label(experiment)}: {say}",
-                                          soft_wrap=True)  # fmt: skip
-                    else:
-                        progress.failures.append(f"{label(experiment)}: {what}")
-                live.update(progress.picture())
+                    progress.failures.append(f"{label(experiment)}: {what}")
+            if on_change is not None:
+                on_change(progress, finished)
         if (out / UNFINISHED).is_dir() and not any((out / UNFINISHED).iterdir()):
             (out / UNFINISHED).rmdir()
     return progress
 
 
-Task = tuple[Experiment, dict[str, Any], Machine, Path | None]
+Task = tuple[Experiment, dict[str, Any], RunOptions, Path | None]
 """A run, its settings as they will be recorded, and where it works; None: on another machine."""
 
 
-def record_run(task: Task, tell: Callable[[Row], None]) -> Record:
+def record_run(task: Task, tell: Callable[[Row], None]) -> RunRecord:
     """One run of a sweep, in its own process; one that diverges has a record, too."""
-    experiment, settings, machine, folder = task
+    from fedadavr.simulation import Diverged
+
+    experiment, settings, run_options, folder = task
     if folder is None:
         with tempfile.TemporaryDirectory() as place:
-            return record_run((experiment, settings, machine, Path(place) / "run"), tell)
+            return record_run((experiment, settings, run_options, Path(place) / "run"), tell)
     if given(experiment) != settings:
         raise ValueError(f"{experiment.load} has changed since the sweep began: start it again")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with lock_of(folder).open("w") as lock:
         # The worker of a sweep that was killed may still write here, for a round at most.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        machine, resume = own_place(machine, folder)
+        run_options, resume = own_place(run_options, folder)
         if not resume:
             shutil.rmtree(folder, ignore_errors=True)
         try:
-            result = run(experiment, machine, folder, resume=resume, on_row=tell, keep_last=False)
+            result = run(
+                experiment, run_options, folder, resume=resume, on_row=tell, keep_last=False
+            )
         except Diverged as error:
             rows = RunFolder(folder).rows()
             lost = from_rows(experiment, rows, settings=settings)
@@ -179,15 +171,15 @@ def record_run(task: Task, tell: Callable[[Row], None]) -> Record:
         return from_rows(experiment, rows, result.memory_bytes, settings)
 
 
-def own_place(machine: Machine, folder: Path) -> tuple[Machine, bool]:
+def own_place(run_options: RunOptions, folder: Path) -> tuple[RunOptions, bool]:
     """How a run of a sweep keeps its state, and whether there is some.
 
     Its checkpoint is a store of its own; `--store lmdb` commits to it after every round.
     """
     begun = (folder / CONFIG).is_file() and (folder / CHECKPOINT / "data.mdb").is_file()
-    if machine.store == LMDB:
-        machine = replace(machine, checkpoint_every=machine.commit_every or 1)
-    return replace(machine, store=None, commit_every=None), begun
+    if run_options.store == LMDB:
+        run_options = replace(run_options, checkpoint_every=run_options.commit_every or 1)
+    return replace(run_options, store=None, commit_every=None), begun
 
 
 def check_store(store: str | None, commit_every: int | None) -> None:
@@ -208,7 +200,7 @@ def lock_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.lock")
 
 
-def keep(record: Record, out: Path) -> None:
+def keep(record: RunRecord, out: Path) -> None:
     """Add a record to the file, whole and safe on the disk; then its folder is not needed."""
     with (out / RECORDS).open("ab") as file:
         file.write(record.to_json().encode() + b"\n")
@@ -223,7 +215,7 @@ def clear(folder: Path) -> None:
     lock_of(folder).unlink(missing_ok=True)
 
 
-def read_lines_of(out: Path) -> list[Record]:
+def read_lines_of(out: Path) -> list[RunRecord]:
     """The records of a sweep's folder; a last line without a line break is completed or removed."""
     path = out / RECORDS
     if not path.is_file():
@@ -251,50 +243,3 @@ def _alone(out: Path) -> Iterator[None]:
                 f"another sweep is writing into {out}: wait for it, or choose another --out"
             ) from None
         yield
-
-
-def by_seed(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Runs that differ in their seed only, together."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        rest = {k: v for k, v in record.settings.items() if k != "seed"}
-        groups.setdefault(run_id(rest), []).append(record)
-    return groups
-
-
-def results_table(records: list[Record], most: int = 40) -> Table:
-    """The fields that vary, and the accuracy over the seeds; the best first.
-
-    One that diverged counts as 0 % there.
-    """
-    groups = list(by_seed(records).values())
-    names = dict.fromkeys(name for record in records for name in record.settings)
-    varying = [
-        name for name in names
-        if name != "seed" and len({str(r.settings.get(name)) for r in records}) > 1
-    ]  # fmt: skip
-    lines: list[tuple[float, list[str]]] = []
-    for group in groups:
-        found = [r.final_accuracy for r in group if r.final_accuracy is not None]
-        text = f"{statistics.mean(found):.1f}" if found else ""
-        text += f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
-        lost = len(group) - len(found)
-        text += f" ({lost} diverged)" if lost else ""
-        cells = [_cell(group[0].settings.get(name)) for name in varying]
-        lines.append((sum(found) / len(group), [*cells, text, str(len(group))]))
-    lines.sort(key=lambda line: -line[0])
-    title = f"the best {most} of {len(lines)}" if len(lines) > most else None
-    table = Table(title=title, title_justify="left")
-    for name in varying:
-        table.add_column(name.replace("_", "-"))
-    table.add_column("accuracy %", justify="right")
-    table.add_column("seeds", justify="right")
-    for worth, cells in lines[:most]:
-        table.add_row(*cells, style="bold" if worth == lines[0][0] else "")
-    return table
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,35 +1,15 @@
-"""`fedadavr memory trust`: how far FedAdaVR+ trusts its memories, and what kinds it finds."""
+"""How far FedAdaVR+ trusts its memories, and what kinds it finds."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 
 from fedadavr.experiments.folder import METRICS, RunFolder
-from fedadavr.memory.commands import open_address
-
-
-def draw_trust(
-    source: Annotated[str, tyro.conf.Positional],
-    /,
-    out: Path = Path("trust.png"),
-    encrypt_with: Path | None = None,
-) -> None:
-    """Draw the trust in each memory and the share of each kind, over the rounds.
-
-    Args:
-        source: The folder of a run with fedadavr-plus, or its store.
-        out: The picture.
-        encrypt_with: The key file of an encrypted store.
-    """
-    trust, shares = history(source, encrypt_with)
-    draw(trust, shares, out)
-    last = ", ".join(f"{name} {values[-1]:.2f}" for name, values in trust.items())
-    kinds = f"; {len(shares)} kinds" if len(shares) else ""
-    print(f"{len(next(iter(trust.values())))} rounds: trust in {last}{kinds}; drawn in {out}")
+from fedadavr.memory.addresses import find_address, open_address
+from fedadavr.stores.addresses import public
 
 
 def history(source: str, encrypt_with: Path | None) -> tuple[dict[str, Any], Any]:
@@ -43,7 +23,7 @@ def history(source: str, encrypt_with: Path | None) -> tuple[dict[str, Any], Any
     memories = list(rows[0]["trust"]) if rows else []
     told = [[*row["trust"].values(), *row.get("shares", [])] for row in rows]
     if not told:
-        raise ValueError(f"{source} holds no rounds of fedadavr-plus")
+        raise ValueError(f"{public(find_address(source))} holds no rounds of fedadavr-plus")
     count = len(memories)
     kinds = max(len(row) for row in told) - count
     shares = np.array([[*row[count:], *[0.0] * (kinds - len(row) + count)] for row in told]).T

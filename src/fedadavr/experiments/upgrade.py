@@ -1,4 +1,4 @@
-"""`fedadavr memory upgrade`: a store or a run of version 0.1.0 in today's format."""
+"""A store or a run of version 0.1.0 in today's format."""
 
 from __future__ import annotations
 
@@ -6,35 +6,30 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from fedadavr.experiments.folder import CHECKPOINT, OLD_CHECKPOINT, RunFolder
-from fedadavr.memory import Record, open_store
-from fedadavr.memory.commands import copy_all, find_address
-from fedadavr.memory.durable import fill
-from fedadavr.memory.format1 import OldStore
-from fedadavr.memory.lmdb import BESIDE, lock
-from fedadavr.memory.opening import open_any_store
+from fedadavr.memory.addresses import find_address
+from fedadavr.memory.convert import copy_all
+from fedadavr.memory.verify import Watch, unwatched
+from fedadavr.stores import Record, open_store
+from fedadavr.stores.addresses import open_any_store
+from fedadavr.stores.format1 import OldStore
+from fedadavr.stores.lmdb import BESIDE, lock
+from fedadavr.stores.persistent import fill
 
 
-def upgrade(
-    source: Annotated[str, tyro.conf.Positional], /, encrypt_with: Path | None = None
-) -> None:
-    """Convert a store or a run's folder of version 0.1.0, in its place; the old files are kept.
+def is_old_run(path: Path) -> bool:
+    """Whether a folder holds a run of version 0.1.0 that was not converted yet."""
+    return (path / OLD_CHECKPOINT).is_file() and not (path / CHECKPOINT).exists()
 
-    Args:
-        source: The run's folder, or its store in a folder; for Redis use `memory convert`.
-        encrypt_with: The key file of an encrypted store.
-    """
-    path = Path(source)
-    if (path / OLD_CHECKPOINT).is_file() and not (path / CHECKPOINT).exists():
-        upgrade_run(path)
-        print(f"{path} can be continued; {path / OLD_CHECKPOINT} is not needed any more")
-        return
+
+def upgrade_store(
+    source: str, key_file: Path | None, watch: Watch = unwatched
+) -> tuple[Path, Path]:
+    """Convert a store in its folder; the folder, and the old file, which is kept."""
     address = find_address(source)
-    with open_any_store(address, encrypt_with, read_only=True) as old:
+    with open_any_store(address, key_file, read_only=True) as old:
         if not isinstance(old, OldStore):
             raise ValueError(f"{old.where} has today's format already")
         if not address.startswith("lmdb:"):
@@ -43,17 +38,18 @@ def upgrade(
                 "'redis://HOST:PORT?name=OLD' 'redis://HOST:PORT?name=NEW'"
             )
         folder = Path(address.removeprefix("lmdb:"))
+        kept = folder / "data.mdb.format-1"
         with lock(folder), tempfile.TemporaryDirectory(prefix=BESIDE, dir=folder) as new:
-            copy_all(old, f"lmdb:{new}", None, encrypt_with)
-            (folder / "data.mdb.format-1").unlink(missing_ok=True)  # of an upgrade cut short
-            os.link(folder / "data.mdb", folder / "data.mdb.format-1")
+            copy_all(old, f"lmdb:{new}", None, key_file, watch)
+            kept.unlink(missing_ok=True)  # of an upgrade cut short
+            os.link(folder / "data.mdb", kept)
             (Path(new) / "data.mdb").replace(folder / "data.mdb")
             (folder / "lock.mdb").unlink(missing_ok=True)
-    print(f"{folder} has today's format; the old file is kept as {folder / 'data.mdb.format-1'}")
+    return folder, kept
 
 
-def upgrade_run(path: Path) -> None:
-    """Put the checkpoint of a run of version 0.1.0 into a store beside it."""
+def upgrade_run(path: Path) -> Path:
+    """Put the checkpoint of a run of version 0.1.0 into a store beside it; the old file."""
     from safetensors import SafetensorError, safe_open
 
     from fedadavr.clients import layout_of
@@ -80,8 +76,8 @@ def upgrade_run(path: Path) -> None:
         if server.memory is not None:
             server.memory.adopt({
                 client: Record(float(weight), round, data.copy(), server.memory.codec.name,
-                               layout.digest, owner, kind)
-                for (client, weight, round, owner, kind), data in zip(
+                               layout.digest, owner, label)
+                for (client, weight, round, owner, label), data in zip(
                     about["clients"], arrays["records"], strict=True)
             })  # fmt: skip
         server.commit(
@@ -91,3 +87,4 @@ def upgrade_run(path: Path) -> None:
     finally:
         store.close()
     new.replace(path / CHECKPOINT)
+    return old

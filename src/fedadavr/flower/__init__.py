@@ -1,6 +1,9 @@
 """Our algorithms as Flower strategies, and the client's part of those that ask for one."""
 
-from fedadavr.flower.guide import Guide
+import warnings
+from typing import Any
+
+from fedadavr.flower.client_hook import ClientHook
 from fedadavr.flower.identity import answer_identity
 from fedadavr.flower.strategies import (
     MIFA,
@@ -22,8 +25,36 @@ from fedadavr.flower.strategies import (
 from fedadavr.flower.strategy import Strategy
 
 __all__ = [
-    "MIFA", "ClusterFedVARP", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus",
+    "MIFA",
+    "ClientHook",
+    "ClusterFedVARP",
+    "FedAdaVR",
+    "FedAdaVRNoOpt",
+    "FedAdaVRNoVR",
+    "FedAdaVRPlus",
     "FedAdaVRQuant",
-    "FedAdagrad", "FedAdam", "FedAvg", "FedNova", "FedProx", "FedVARP", "FedYogi", "Guide",
-    "Scaffold", "Strategy", "answer_identity",
+    "FedAdagrad",
+    "FedAdam",
+    "FedAvg",
+    "FedNova",
+    "FedProx",
+    "FedVARP",
+    "FedYogi",
+    "Scaffold",
+    "Strategy",
+    "answer_identity",
 ]  # fmt: skip
+
+_RENAMED = {"Guide": "ClientHook"}  # aliases for one release
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    new = _RENAMED[name]
+    warnings.warn(
+        f"fedadavr.flower.{name} is called {new} now; the old name goes with the next release",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return globals()[new]

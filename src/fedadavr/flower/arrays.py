@@ -56,7 +56,7 @@ def view(array: Array) -> Values:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ArrayRole:
     """What an array must be."""
 
     dtype: np.dtype[Any]
@@ -75,12 +75,12 @@ class Model:
         for name in buffers:
             if name not in arrays:
                 raise ValueError(f"buffers: the model has no array {name!r}")
-        self.kinds: dict[str, Kind] = {}
+        self.roles: dict[str, ArrayRole] = {}
         self.parameters: list[str] = []
         self.buffers: list[str] = []
         for name, array in arrays.items():
             values = _named(name, array)
-            self.kinds[name] = Kind(values.dtype, values.shape, _header(values))
+            self.roles[name] = ArrayRole(values.dtype, values.shape, _header(values))
             still = not np.issubdtype(values.dtype, np.floating)
             if still and values.dtype == np.uint8 and name not in buffers:
                 raise ValueError(
@@ -91,23 +91,23 @@ class Model:
             (self.buffers if is_buffer else self.parameters).append(name)
         if not self.parameters:
             raise ValueError("the model has no parameters: no array of it is floating")
-        self.layout = Layout({name: self.kinds[name].shape for name in self.parameters})
+        self.layout = Layout({name: self.roles[name].shape for name in self.parameters})
 
     def split(self, record: ArrayRecord) -> tuple[list[Values], dict[str, Values]]:
         """The parameters (float32, in order) and the buffers of a reply; checks all of them."""
-        if record.keys() != self.kinds.keys():
-            missing = [name for name in self.kinds if name not in record]
-            extra = [name for name in record if name not in self.kinds]
+        if record.keys() != self.roles.keys():
+            missing = [name for name in self.roles if name not in record]
+            extra = [name for name in record if name not in self.roles]
             what = f"lack {missing[0]!r}" if missing else f"have {extra[0]!r}, which is not in it"
             raise BadArrays(f"the arrays are not those of the model: they {what}")
         found = {}
-        for name, kind in self.kinds.items():
+        for name, role in self.roles.items():
             values = _named(name, record[name])
-            if values.dtype != kind.dtype:
-                raise BadArrays(f"the array {name!r} is {values.dtype}, the model has {kind.dtype}")
-            if values.shape != kind.shape:
+            if values.dtype != role.dtype:
+                raise BadArrays(f"the array {name!r} is {values.dtype}, the model has {role.dtype}")
+            if values.shape != role.shape:
                 raise BadArrays(
-                    f"the array {name!r} has shape {values.shape}, the model {kind.shape}"
+                    f"the array {name!r} has shape {values.shape}, the model {role.shape}"
                 )
             found[name] = values
         with np.errstate(over="ignore"):  # infinity is looked for later
@@ -126,11 +126,11 @@ class Model:
         """A model as it goes out, names, order and dtypes as they came."""
         tensors = self.layout.split(w)
         arrays = {}
-        for name, kind in self.kinds.items():
+        for name, role in self.roles.items():
             values = tensors[name] if name in tensors else buffers[name]
-            raw: Any = np.ascontiguousarray(values, kind.dtype).reshape(-1).view(np.uint8)
-            data = b"".join((kind.header, raw))
-            arrays[name] = Array(str(kind.dtype), kind.shape, NUMPY, data)
+            raw: Any = np.ascontiguousarray(values, role.dtype).reshape(-1).view(np.uint8)
+            data = b"".join((role.header, raw))
+            arrays[name] = Array(str(role.dtype), role.shape, NUMPY, data)
         return ArrayRecord(arrays)
 
     def mean(self, buffers: Sequence[Mapping[str, Values]], shares: Sequence[float]) -> Any:
@@ -140,7 +140,7 @@ class Model:
         """
         averaged = {}
         for name in self.buffers:
-            dtype = self.kinds[name].dtype
+            dtype = self.roles[name].dtype
             wide = np.complex128 if np.issubdtype(dtype, np.complexfloating) else np.float64
             total = sum(
                 share * np.asarray(b[name], wide) for share, b in zip(shares, buffers, strict=True)

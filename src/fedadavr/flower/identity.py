@@ -13,7 +13,7 @@ from flwr.common.constant import ErrorCode
 from flwr.common.logger import log
 from flwr.serverapp import Grid
 
-from fedadavr.flower.allowed import Allowed
+from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.ids import RESERVED, bad_id, one_line
 
 ACTION = "client_id"
@@ -51,7 +51,7 @@ class Identities:
         owner_of: Callable[[str], int],
         patience: float,
         expire_after: int = 10,
-        allowed: Allowed | None = None,
+        allowed: AllowList | None = None,
     ) -> None:
         self._owner_of, self._patience = owner_of, patience
         self._expire_after, self._allowed = expire_after, allowed

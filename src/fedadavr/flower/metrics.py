@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,13 @@ from flwr.app import MetricRecord, RecordDict
 MOST_KEYS = 1000  # metrics of one client
 MOST_WEIGHT = 1e9  # of one of fewer than three clients
 BEYOND = 1000.0  # times the median, where a weight or a value is not believed any more
+ALONE = 10.0  # times the largest of all others', where a value of one of three or more is not
+COUNT = "num-"  # how the names of counts begin, whose tails are honestly heavy
 
 Aggregate = Callable[[list[RecordDict], str], MetricRecord | None]
-Row = dict[str, "list[float]"]  # a client's metrics; a single number is a list of one
+Value = float | list[float]
+Row = dict[str, Value]  # a client's metrics
+Shape = tuple[bool, int]  # whether it is a list, and its length: the smaller, the simpler
 
 
 def average(records: list[RecordDict], weighted_by: str) -> MetricRecord:
@@ -46,9 +50,12 @@ def aggregate(
     """What the function makes of the metrics that can be believed; None where there are none.
 
     Believed are: a weight and values that are finite and at most a thousand times the clients'
-    median (or than one), and metrics that most of the clients have. `average` is given whatever
-    is left of a client's metrics; any other function, which may count on all of them being there,
-    only the clients that have them all. Who is left out is told to `note`, with the reason.
+    median (or than one); metrics that most of the clients have, as a number or a list as most
+    have them; and, of three or more, values up to ten times the largest of all others' (or up to
+    one, as a rate may be; up to 100 where all others' are zero; counts as they are). `average` is
+    given whatever is left of a client's metrics; any other function, which may count on all of them
+    being there, only the clients that have them all. Who is left out is told to `note`, with the
+    reason.
     """
     rows: dict[str, Row] = {}
     for client, content in contents.items():
@@ -56,26 +63,32 @@ def aggregate(
             rows[client] = _read(content, weighted_by)
         except (TypeError, ValueError, OverflowError) as error:
             note(client, str(error))
-    typical = _lower_median([row[weighted_by][0] for row in rows.values()])
+    weights = {client: _peak(row[weighted_by]) for client, row in rows.items()}
+    typical = _lower_median(weights.values())
     most = BEYOND * typical if len(rows) > 2 else MOST_WEIGHT  # of two, who is to be believed?
-    for client in [c for c, row in rows.items() if row[weighted_by][0] > most]:
-        weight = rows.pop(client)[weighted_by][0]
-        note(client, f"its {weighted_by} is {weight:g}, the median {typical:g}")
-    shapes = _common(rows)
+    for client in [c for c in rows if weights[c] > most]:
+        del rows[client]
+        note(client, f"its {weighted_by} is {weights[client]:g}, the median {typical:g}")
+    wrong: dict[str, dict[str, str]] = {client: {} for client in rows}  # client -> metric -> why
+    common = _common(rows)
+    for key in common:
+        for client, why in _odd({client: row.get(key) for client, row in rows.items()},
+                                count=key == weighted_by or key.startswith(COUNT)):  # fmt: skip
+            wrong[client][key] = why
     kept: list[RecordDict] = []
-    for client, row in rows.items():
-        good = {key: row[key] for key in shapes if _fits(row.get(key), shapes[key])}
-        if len(good) < len(shapes):
-            lost = next(key for key in shapes if key not in good)
-            note(client, f"its metric {_short(lost)} is missing, not finite, or out of all measure")
+    for client in rows:
+        if wrong[client]:
+            key, why = next(iter(wrong[client].items()))
+            note(client, f"its metric {_short(key)} {why}")
             if function is not average:
                 continue
+        good = set(common) - wrong[client].keys()
         kept.append(_record(contents[client], good, weighted_by))
     return function(kept, weighted_by) if kept else None
 
 
 def _read(content: RecordDict, weighted_by: str) -> Row:
-    """A client's metrics as lists of floats, those that are numbers; the weight must be one."""
+    """A client's metrics as floats, those that are numbers; the weight must be one."""
     records = list(content.metric_records.values())
     if len(records) != 1:
         raise ValueError(f"it must hold one MetricRecord, and holds {len(records)}")
@@ -85,9 +98,10 @@ def _read(content: RecordDict, weighted_by: str) -> Row:
     for key, value in records[0].items():
         values = value if isinstance(value, list) else [value]
         if all(isinstance(v, (int, float, np.number)) for v in values):
-            row[key] = [_float(v) for v in values]
-    weight = row.get(weighted_by, [])
-    if len(weight) != 1 or not 0 < weight[0] < math.inf:
+            floats = [_float(v) for v in values]
+            row[key] = floats if isinstance(value, list) else floats[0]
+    weight = row.get(weighted_by)
+    if not isinstance(weight, float) or not 0 < weight < math.inf:
         raise ValueError(f"it must hold one MetricRecord with {weighted_by!r}, a number above 0")
     return row
 
@@ -99,25 +113,50 @@ def _float(value: Any) -> float:
         return math.inf
 
 
-def _common(rows: Mapping[str, Row]) -> dict[str, tuple[int, float]]:
-    """The metrics that most clients have; how long most of them are, and how large they may be."""
+def _common(rows: Mapping[str, Row]) -> list[str]:
+    """The metrics that most clients have, and of which one at least is finite."""
     having = Counter(key for row in rows.values() for key in row)
-    common = {}
-    for key in [key for key, number in having.items() if 2 * number > len(rows)]:
-        values = [row[key] for row in rows.values() if key in row and np.isfinite(row[key]).all()]
-        if values:
-            length = Counter(map(len, values)).most_common(1)[0][0]
-            peaks = [max(map(abs, v), default=0.0) for v in values if len(v) == length]
-            common[key] = length, BEYOND * max(1.0, _lower_median(peaks))
-    return common
+    finite = {key for row in rows.values() for key in row if math.isfinite(_peak(row[key]))}
+    return [key for key, number in having.items() if 2 * number > len(rows) and key in finite]
 
 
-def _fits(values: Sequence[float] | None, shape: tuple[int, float]) -> bool:
-    length, most = shape
-    return values is not None and len(values) == length and all(abs(v) <= most for v in values)
+def _odd(values: Mapping[str, Value | None], *, count: bool) -> Iterator[tuple[str, str]]:
+    """The clients whose value of one metric is not believed, and why not."""
+    finite = {client: value for client, value in values.items()
+              if value is not None and math.isfinite(_peak(value))}  # fmt: skip
+    shapes = Counter(_shape(value) for value in finite.values())
+    usual = min(shapes, key=lambda shape: (-shapes[shape], shape))
+    peaks = {client: _peak(v) for client, v in finite.items() if _shape(v) == usual}
+    most = BEYOND * max(1.0, _lower_median(peaks.values()))
+    near = {client: peak for client, peak in peaks.items() if peak <= most}
+    if len(near) > 2 and not count:
+        second, first = sorted(near.values())[-2:]
+        if first > (max(1.0, ALONE * second) if second else 100.0):
+            most = second
+    for client, value in values.items():
+        if value is None or client not in finite:
+            yield client, "is missing or not finite"
+        elif client not in peaks:
+            yield client, f"is {_told(_shape(value))}, others' {_told(usual)}"
+        elif peaks[client] > most:
+            others = max(peak for peak in peaks.values() if peak <= most)
+            yield client, f"is out of all measure: {peaks[client]:g}, others' {others:g} at most"
 
 
-def _record(content: RecordDict, good: Row, weighted_by: str) -> RecordDict:
+def _peak(value: Value) -> float:
+    """The largest magnitude; NaN where there is one."""
+    return abs(value) if isinstance(value, float) else float(np.abs(value).max(initial=0.0))
+
+
+def _shape(value: Value) -> Shape:
+    return (True, len(value)) if isinstance(value, list) else (False, 1)
+
+
+def _told(shape: Shape) -> str:
+    return f"a list of {shape[1]}" if shape[0] else "a number"
+
+
+def _record(content: RecordDict, good: set[str], weighted_by: str) -> RecordDict:
     """A client's content with only these of its metrics."""
     ((name, before),) = content.metric_records.items()
     metrics = {key: value for key, value in before.items() if key in good}
@@ -128,7 +167,7 @@ def _record(content: RecordDict, good: Row, weighted_by: str) -> RecordDict:
     return slim
 
 
-def _lower_median(values: Sequence[float]) -> float:
+def _lower_median(values: Collection[float]) -> float:
     return sorted(values)[(len(values) - 1) // 2] if values else 0.0
 
 

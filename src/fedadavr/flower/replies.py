@@ -19,6 +19,7 @@ from fedadavr.flower.ids import one_line
 SUPERLINK = 1  # the node id under which the SuperLink reports errors
 BEYOND = 1000.0  # times what other clients' buffers reach, where one is not believed any more
 FRUITLESS = 3  # rounds in a row without one good reply, after which a run ends
+NEVER_NEGATIVE = ("var", "variance", "num_batches_tracked")  # how such buffers' names end
 ALONE = 1e6  # the same with one client, times what the buffer was before
 
 
@@ -32,7 +33,7 @@ class Reply:
 
 
 @dataclass
-class Sorted:
+class SortedReplies:
     """A round's replies: those that can be read, by client, and what became of the others."""
 
     what: str
@@ -64,15 +65,15 @@ def sort(
     replies: Iterable[Message],
     client_of: Callable[[int], str],
     read: Callable[[str, int, RecordDict], Any],
-) -> Sorted:
+) -> SortedReplies:
     """Read every reply on its own; each node that was asked has one, to the question asked now."""
-    found = Sorted(what)
+    found = SortedReplies(what)
     nodes = {m.metadata.message_id: m.metadata.dst_node_id for m in asked}
     waiting = dict.fromkeys(nodes.values())
     for message, node in _answers(nodes, replies):
         client = client_of(node)
         if node not in waiting:
-            log(WARNING, "%s: a reply of client %r is left out: it has answered before", what,
+            log(WARNING, "%s: a reply of client %r is omitted: it has answered before", what,
                 one_line(client))  # fmt: skip
             continue
         del waiting[node]
@@ -104,7 +105,7 @@ def _answers(
             if about.src_node_id == SUPERLINK != node and not message.has_error():
                 raise ValueError("it came from no node")
         except Exception as error:  # something else than a message, say
-            log(WARNING, "a reply is left out: %s", one_line(error, 300))
+            log(WARNING, "a reply is omitted: %s", one_line(error, 300))
             continue
         yield message, node
 
@@ -113,7 +114,7 @@ class NothingAccepted(RuntimeError):
     """Round after round every reply was rejected: the model is not trained."""
 
 
-class Drought:
+class RejectedRounds:
     """Rounds in a row in which every reply was rejected. After some of them the run ends.
 
     It takes several clients, unless there are no more: one client's replies end no run.
@@ -123,7 +124,7 @@ class Drought:
         self._rounds = 0
         self._clients: set[str] = set()
 
-    def look(self, found: Sorted, clients: int) -> None:
+    def look(self, found: SortedReplies, clients: int) -> None:
         """Look at a round; `clients` are there in all."""
         if found.good:
             self._rounds, self._clients = 0, set()
@@ -141,7 +142,7 @@ class Drought:
             )
 
 
-def check_buffers(found: Sorted, model: Model, now: dict[str, Values]) -> None:
+def check_buffers(found: SortedReplies, model: Model, now: dict[str, Values]) -> None:
     """Reject replies whose buffers are out of all measure beside the others' and today's.
 
     A buffer is averaged, so one client's 1e30 in a running variance would be everybody's.
@@ -156,15 +157,25 @@ def check_buffers(found: Sorted, model: Model, now: dict[str, Values]) -> None:
         for client, peak in peaks.items():
             if peak > most:
                 found.reject(client, f"its buffer {name!r} has {peak:.3g}, others {typical:.3g}")
-        if _lowest(now[name]) >= 0:  # a variance or a count: what is negative would make it NaN
-            below = [c for c, reply in found.good.items() if _lowest(reply.buffers[name]) < 0]
-            for client in below if 2 * len(below) <= len(found.good) else []:
+        never = name.endswith(NEVER_NEGATIVE)  # a negative variance would make the model's NaN
+        if never or _lowest(now[name]) >= 0:
+            below = [c for c, r in found.good.items() if _falls_below(r.buffers[name], now[name])]
+            few = 2 * len(below) <= len(found.good)  # a mean, which begins at zero, may be anything
+            for client in below if few or never else []:
                 found.reject(client, f"its buffer {name!r} is negative, and the model's is not")
 
 
+def _falls_below(values: Values, now: Values) -> bool:
+    """Whether a value is negative that is not so in the model."""
+    return _is_real(now) and bool(((values < 0) & (now >= 0)).any())
+
+
 def _lowest(values: Values) -> float:
-    real = np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
-    return float(values.min(initial=0.0)) if real else 0.0
+    return float(values.min(initial=0.0)) if _is_real(values) else 0.0
+
+
+def _is_real(values: Values) -> bool:
+    return np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
 
 
 def _peak(values: Values) -> float:

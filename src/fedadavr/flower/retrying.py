@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from flwr.common.logger import log
 
-from fedadavr.memory import StoreError
-from fedadavr.memory.store import StoreLost
 from fedadavr.signals import Hold
+from fedadavr.stores import StoreError
+from fedadavr.stores.store import StoreLost
 
 T = TypeVar("T")
 

@@ -54,19 +54,19 @@ class MIFA(Strategy):
 
 
 class Scaffold(Strategy):
-    """SCAFFOLD; its clients train with `fedadavr.flower.Guide`."""
+    """SCAFFOLD; its clients train with `fedadavr.flower.ClientHook`."""
 
     name = "scaffold"
 
 
 class FedNova(Strategy):
-    """FedNova; its clients report `num-steps`, which `fedadavr.flower.Guide` counts."""
+    """FedNova; its clients report `num-steps`, which `fedadavr.flower.ClientHook` counts."""
 
     name = "fednova"
 
 
 class FedProx(Strategy):
-    """FedProx; its clients get `proximal-mu`, as from Flower's, which `Guide` applies."""
+    """FedProx; its clients get `proximal-mu`, as from Flower's, which `ClientHook` applies."""
 
     name = "fedprox"
 

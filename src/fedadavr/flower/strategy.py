@@ -15,21 +15,34 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from flwr.serverapp.strategy import Result
 
+from fedadavr import __version__
 from fedadavr.algorithms import Algorithm, Rejected, Update, algorithm
-from fedadavr.algorithms.base import Torn
-from fedadavr.flower.allowed import Allowed
+from fedadavr.algorithms.registry import check_settings, settings_in_use
+from fedadavr.algorithms.server_state import Torn
+from fedadavr.defaults import FIRST, filled
+from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.arrays import BadArrays, Model
 from fedadavr.flower.identity import Identities
 from fedadavr.flower.ids import one_line
 from fedadavr.flower.metrics import Aggregate, aggregate, average
-from fedadavr.flower.replies import Drought, Reply, Sorted, check_buffers, number, parts, sort
+from fedadavr.flower.replies import (
+    RejectedRounds,
+    Reply,
+    SortedReplies,
+    check_buffers,
+    number,
+    parts,
+    sort,
+)
 from fedadavr.flower.retrying import Retry
 from fedadavr.flower.roster import Roster
-from fedadavr.memory import StoreError, open_store
-from fedadavr.memory.opening import public
-from fedadavr.memory.store import StoreLost
 from fedadavr.sampling import EVALUATE, sample
+from fedadavr.settings import plain
 from fedadavr.signals import Hold
+from fedadavr.stores import StoreError, open_store
+from fedadavr.stores.addresses import public
+from fedadavr.stores.store import StoreLost
+from fedadavr.supported import check_platform
 from fedadavr.vector import Layout, Vector
 
 CORRECTION = "fedadavr.correction"  # the record with c - c_i, for SCAFFOLD
@@ -42,24 +55,37 @@ class Strategy(FlowerFedAvg):
 
     Parameters
     ----------
-    algorithm : the algorithm's name, where the class does not say it
-    store : lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there
-    store_timeout : seconds that a round waits for a store that cannot be read or written, with its
-        replies kept; then the run ends, and can be continued from the last commit
-    encrypt_with : a file with 32 bytes, the key that the client records are encrypted with
-    commit_every : commit every so many rounds; until then a crash loses them
-    authenticated : nodes have registered keys (`--enable-supernode-auth`), so that their ids are
-        theirs across runs, and a client's id stays with its node for good
-    clients : who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or
-        its id) to its client's id; nodes that are not listed are refused. None: the nodes tell
-    expire_after : rounds after which a client that never trained and is not connected any more is
-        not counted in the population
-    seed : seed of who is sampled
-    buffers : arrays that are not to be optimized, beside integers and running statistics
-    identity_timeout : seconds that nodes have to tell their client ids
-    **settings : FedAvg's arguments, and the algorithm's settings (`client_lr`, `server_lr`,
-        `optimizer`, `codec`, `population`, ...)
+    algorithm : str, optional
+        The algorithm's name, where the class does not say it.
+    store : str, optional
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
+        `start` goes on from there.
+    store_timeout : float
+        Seconds that a round waits for a store that cannot be read or written, with its replies
+        kept; then the run ends, and can be continued from the last commit.
+    encrypt_with : str or Path, optional
+        A file with 32 bytes, the key that the client records are encrypted with.
+    commit_every : int
+        Commit every so many rounds; until then a crash loses them.
+    authenticated : bool
+        Nodes have registered keys (`--enable-supernode-auth`), so that their ids are theirs across
+        runs, and a client's id stays with its node for good.
+    clients : str, Path or Mapping[str, str], optional
+        Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
+        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+    expire_after : int
+        Rounds after which a client that never trained and is not connected any more is not counted
+        in the population.
+    seed : int
+        Seed of who is sampled.
+    buffers : Sequence[str]
+        Arrays that are not to be optimized, beside integers and running statistics.
+    identity_timeout : float
+        Seconds that nodes have to tell their client ids.
+    **settings : Any
+        The algorithm's settings (`fedadavr algorithms` lists them), `client_lr`,
+        `client_momentum`, `population` and `snapshot_every`; those that are not given are, with a
+        store that holds rounds, what these were made with.
     """
 
     name: ClassVar[str] = ""
@@ -90,6 +116,7 @@ class Strategy(FlowerFedAvg):
         identity_timeout: float = 120.0,
         **settings: Any,
     ) -> None:
+        check_platform()
         super().__init__(
             fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes,
             min_available_nodes, weighted_by_key, arrayrecord_key, configrecord_key,
@@ -111,7 +138,7 @@ class Strategy(FlowerFedAvg):
             raise ValueError("snapshot_every goes with a store: there is nothing to go back to")
         self._settings = settings
         self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
-        self._allowed = None if clients is None else Allowed(clients)
+        self._allowed = None if clients is None else AllowList(clients)
         self.store, self.encrypt_with, self.commit_every = store, encrypt_with, commit_every
         self.authenticated, self.seed, self.buffers = authenticated, seed, tuple(buffers)
         self._retry, self._expire_after = Retry(store_timeout), expire_after
@@ -128,7 +155,7 @@ class Strategy(FlowerFedAvg):
         self._evaluating: list[Message] = []
         self._uncommitted = self._reached = 0
         self._whole = True  # whether model, buffers and memory are of one round
-        self._drought = Drought()
+        self._rejected_rounds = RejectedRounds()
         self._record: ArrayRecord | None = None
         self.identities = Identities(
             self._owner_of, self._identity_timeout, self._expire_after, self._allowed
@@ -136,7 +163,20 @@ class Strategy(FlowerFedAvg):
         self.roster = Roster(self.identities, self.min_available_nodes)
 
     def _build(self, layout: Layout, store: Any = None) -> Algorithm:
-        return algorithm(self._algorithm, layout, store=store, **self._settings)
+        settings = self._settings_on(store) | self._settings
+        return algorithm(self._algorithm, layout, store=store, **settings)
+
+    def _settings_on(self, store: Any) -> dict[str, Any]:
+        """What a store's rounds were made with: a new version's defaults are not for them."""
+        state = None if store is None else store.state()
+        try:
+            if state is None or state["server"]["algorithm"] != self._algorithm:
+                return {}
+            kept, version = state["extra"].get("settings", {}), state["extra"].get("version", FIRST)
+        except (KeyError, TypeError, AttributeError):
+            return {}  # it is damaged: restoring it will say so
+        given = check_settings(self._algorithm, self._settings)
+        return filled(self._algorithm, {**kept, **given}, version)
 
     def summary(self) -> None:
         """Log what will run."""
@@ -248,7 +288,7 @@ class Strategy(FlowerFedAvg):
                 f"the store's model has the buffers {sorted(there)}, this one {sorted(mine)}"
             )
         for name in mine:
-            kind = self.model.kinds[name]
+            kind = self.model.roles[name]
             if there[name].shape != kind.shape or there[name].dtype != kind.dtype:
                 raise ValueError(f"the buffer {name!r} is not what it is in the store's model")
         if extra["seed"] != self.seed:
@@ -273,7 +313,8 @@ class Strategy(FlowerFedAvg):
         if not self._whole:
             raise Torn
         self.server.commit(
-            self.w, round=self._reached, buffers=self.buffer_values, seed=self.seed
+            self.w, round=self._reached, buffers=self.buffer_values, seed=self.seed,
+            settings=plain(settings_in_use(self.server)), version=__version__,
         )  # fmt: skip
         self._uncommitted = 0
 
@@ -381,7 +422,7 @@ class Strategy(FlowerFedAvg):
         metrics["staleness"], metrics["clipped"] = server.staleness, len(server.clipped)
         if self._uncommitted >= self.commit_every:
             self._commit()
-        self._drought.look(found, len(self.roster.joined))
+        self._rejected_rounds.look(found, len(self.roster.joined))
         return (self._current() if moved else None), metrics
 
     def _step(self, round: int, good: dict[str, Reply]) -> bool:
@@ -420,7 +461,7 @@ class Strategy(FlowerFedAvg):
         if steps is None and self.server.needs.steps:
             raise BadArrays(
                 f"{self._algorithm} needs the number of local steps in its metrics as {STEPS!r} "
-                "(fedadavr.flower.Guide counts them)"
+                "(fedadavr.flower.ClientHook counts them)"
             )
         weights, buffers = self.model.split(arrays)
         if any(not np.isfinite(b).all() for b in buffers.values()):
@@ -428,7 +469,7 @@ class Strategy(FlowerFedAvg):
         update = Update(client, weights, examples, steps, owner=node if self._binding else 0)
         return Reply(update, buffers, content)
 
-    def _metrics(self, found: Sorted) -> MetricRecord | None:
+    def _metrics(self, found: SortedReplies) -> MetricRecord | None:
         """The clients' metrics, averaged; odd ones do not end the run."""
         contents = {client: reply.content for client, reply in found.good.items()}
         return self._averaged(found.what, contents, self.train_metrics_aggr_fn)
@@ -437,7 +478,7 @@ class Strategy(FlowerFedAvg):
         self, what: str, contents: dict[str, RecordDict], function: Aggregate
     ) -> MetricRecord | None:
         def note(client: str, why: str) -> None:
-            log(WARNING, "%s: metrics of client %r are left out: %s", what, one_line(client),
+            log(WARNING, "%s: metrics of client %r are omitted: %s", what, one_line(client),
                 one_line(why, 300))  # fmt: skip
 
         try:

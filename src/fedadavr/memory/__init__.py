@@ -1,13 +1,7 @@
-"""What the server remembers of each client."""
+"""What the server remembers of its clients."""
 
-from fedadavr.memory.codecs import CODECS, Codec
-from fedadavr.memory.memory import ClientMemory
-from fedadavr.memory.opening import open_store
+from fedadavr.memory import kinds as _kinds  # noqa: F401, registers itself
+from fedadavr.memory.own import ClientMemory
 from fedadavr.memory.population import Population
-from fedadavr.memory.ram import RamStore
-from fedadavr.memory.store import Record, Store, StoreError, StoreLost
 
-__all__ = [
-    "CODECS", "ClientMemory", "Codec", "Population", "RamStore", "Record", "Store", "StoreError",
-    "StoreLost", "open_store",
-]  # fmt: skip
+__all__ = ["ClientMemory", "Population"]

@@ -1,9 +1,8 @@
-"""What the server remembers of kinds of clients: a few vectors, each fed by many clients."""
+"""Kinds of clients: a few centers, each fed by many clients that are alike."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,37 +10,31 @@ import numpy as np
 import numpy.typing as npt
 
 from fedadavr import kernels
+from fedadavr.checks import positive
+from fedadavr.kernels import Sketch, Vectors
+from fedadavr.memory.vectors import (
+    MEMORIES,
+    Assignment,
+    Floats,
+    Ints,
+    VectorMemory,
+    difference,
+)
 from fedadavr.vector import Layout, Vector
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 EXACT = 1 << 20  # coordinates up to which cosines are computed from all of them
 _SEED = 1
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """Which kind each client of a round is of, and how the centers move."""
-
-    of: Ints
-    known: int  # centers that were there before the round; the others are opened by it
-    keep: Floats  # c_k <- keep_k c_k + sum_{i of k} push_i g_i
-    push: Floats
-    sketches: npt.NDArray[np.float32]
-
-    def shares(self, weights: Floats) -> Floats:
-        """The sum of the clients' weights in each kind."""
-        return np.bincount(self.of, weights, minlength=len(self.keep)).astype(np.float64)
-
-
-class Kinds:
+class Kinds(VectorMemory):
     """At most `most` centers. A reply belongs to the center nearest to itself by cosine.
 
     This is post-stratification: the stratum is learned from the answer. A reply that is like none
     of them opens a new center, while there is room. With L replies in a round a center moves to
     (1 - rho) c + rho * their mean, rho = 1 - (1 - rate)^L.
     """
+
+    name = "centers"
 
     def __init__(self, layout: Layout, most: int, similarity: float, rate: float) -> None:
         self.layout, self.most, self.similarity, self.rate = layout, most, similarity, rate
@@ -60,31 +53,32 @@ class Kinds:
         """Random signs, and where each block of coordinates begins in a sketch and in the signs."""
         rng = np.random.default_rng(_SEED)
         sign = rng.choice(np.array([-1, 1], np.float32), 17 * kernels.BLOCK)
-        blocks = len(self.layout.blocks)
+        blocks = self.layout.blocks.number
         turn = np.stack(
-            [rng.integers(kernels.SKETCH, size=blocks), rng.integers(16 * kernels.BLOCK,
-                                                                     size=blocks)], axis=1,
-        )  # fmt: skip
+            [rng.integers(most, size=blocks) for most in (kernels.SKETCH, 16 * kernels.BLOCK)],
+            axis=1,
+        )
         return sign, turn.astype(np.int64)
 
-    def sketching(self, clients: int) -> tuple[Any, Any, Any]:
-        """What `measure` needs in order to sketch the round's updates; nothing for small models."""
+    def sketch(self, replies: int) -> Sketch:
+        """Room for sketches of the round's updates; none for small models."""
         if self.exact:
-            return NO_SKETCH
+            return Sketch()
         sign, turn = self._signs
-        groups = -(-len(self.layout.blocks) // kernels.GROUP)
-        return sign, turn, np.zeros((groups, clients, kernels.SKETCH), np.float32)
+        groups = -(-self.layout.blocks.number // kernels.GROUP)
+        return Sketch(sign, turn, np.zeros((groups, replies, kernels.SKETCH), np.float32))
 
-    def assign(self, w: Vector, replies: Sequence[Any], inverse: Any, sketch: Any) -> Assignment:
-        """The kind of each reply, in the order given; changes nothing. g_i = inverse(w - w_i)."""
+    def assign(
+        self, w: Vector, replies: Sequence[Any], inverse: Vector, sketch: Sketch
+    ) -> Assignment:
+        """The kind of each reply, in the order given; changes nothing."""
         known = len(self)
         if self.exact:
-            factors = np.broadcast_to(inverse, len(replies))
-            updates = (_difference(w, x, f) for x, f in zip(replies, factors, strict=True))
+            updates = (difference(w, x, f) for x, f in zip(replies, inverse, strict=True))
             old = self.vectors[:known]
             sketches = np.zeros((len(replies), 0), np.float32)
         else:
-            sketches = sketch.sum(axis=0)
+            sketches = sketch.into.sum(axis=0)
             updates = iter(sketches)
             old = self.sketches[:known]
         sizes = np.sqrt([float(np.dot(c, c)) for c in old])
@@ -110,13 +104,15 @@ class Kinds:
         push = np.array(moves) * (1 - keep[kinds]) / np.maximum(number[kinds], 1)
         return Assignment(kinds, known, keep, push, sketches)
 
-    def addresses(self, assignment: Assignment) -> Ints:
-        """Where the centers of a round lie."""
-        start = kernels.address(self.vectors)
-        return start + self.vectors.strides[0] * np.arange(len(assignment.keep), dtype=np.int64)
+    def terms(self, assignment: Assignment, pull: Floats | None) -> Vectors:
+        """Where the centers of a round lie, and how they move."""
+        start, keep = kernels.address(self.vectors), assignment.keep
+        address = start + self.vectors.strides[0] * np.arange(len(keep), dtype=np.int64)
+        pull = np.zeros(len(keep)) if pull is None else pull
+        return Vectors(address, keep, pull, assignment.of, assignment.push)
 
-    def done(self, assignment: Assignment, round: int) -> None:
-        """The kernels have moved the centers: note when, and move their sketches along."""
+    def learned(self, assignment: Assignment, round: int) -> None:
+        """The pass has moved the centers: note when, and move their sketches along."""
         self.fed += [0] * (len(assignment.keep) - len(self.fed))
         for k in np.unique(assignment.of):
             self.fed[k] = round
@@ -173,15 +169,14 @@ class Kinds:
             self.sketches[: len(self)] = state["sketches"]
 
 
-def _difference(w: Vector, reply: Any, inverse: np.float32) -> Vector:
-    whole = reply if isinstance(reply, np.ndarray) else np.concatenate(reply)
-    return (w - whole) * inverse
-
-
-NO_SKETCH = (
-    np.zeros(0, np.float32), np.zeros((0, 2), np.int64), np.zeros((0, 0, 0), np.float32)
-)  # fmt: skip
-NO_CENTERS = (
-    np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0),
-    np.zeros(0), np.zeros((0, 0)),
-)  # fmt: skip
+@MEMORIES.named("centers")
+def centers(layout: Layout, settings: Mapping[str, Any]) -> Kinds:
+    """Kinds of clients, with the settings `centers`, `center_similarity` and `center_rate`."""
+    most, similarity = settings["centers"], settings["center_similarity"]
+    if type(most) is not int or most < 1:
+        raise ValueError(f"centers must be a whole number from 1 up, got {most!r}")
+    if not -1 <= similarity <= 1:
+        raise ValueError(f"center_similarity is a cosine, from -1 to 1, got {similarity!r}")
+    if positive("center_rate", settings["center_rate"]) > 1:
+        raise ValueError(f"center_rate must not be above 1, got {settings['center_rate']!r}")
+    return Kinds(layout, most, similarity, settings["center_rate"])

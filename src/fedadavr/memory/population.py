@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fedadavr.memory.store import Member
 from fedadavr.naming import shown
+from fedadavr.stores.store import Member
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +71,10 @@ class Population:
         if self.seen:
             return known + unknown * (self.seen_size / self.seen)
         return known + unknown * (self._waiting_size / self._sized if self._sized else 0.0)
+
+    def size_of(self, client: str) -> int | None:
+        """The size of a client that was told and has not been seen yet; None: not known."""
+        return self.waiting.get(client)
 
     def join(self, client: str, size: int | None = None) -> None:
         """Count a client that is there but has not sent an update yet. Twice is once."""

@@ -1,25 +1,26 @@
-"""Models by name."""
+"""Models by name; each is imported when it is built, so that listing them needs no PyTorch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
-from torch import nn
+from fedadavr.plugins import Registry
 
-from fedadavr.naming import find
+if TYPE_CHECKING:
+    from torch import nn
 
-Builder = Callable[[int], nn.Module]
-_MODELS: dict[str, Builder] = {}
+Builder = Callable[[int], "nn.Module"]
+B = TypeVar("B", bound=Callable[..., Any])
+
+MODELS: Registry[Builder] = Registry("model", "fedadavr.models", "fedadavr.models", "model")
 
 
-def model(name: str) -> Callable[[Builder], Builder]:
+def model(name: str) -> Callable[[B], B]:
     """Decorator: a function from the number of classes to a module becomes known by a name."""
 
-    def add(builder: Builder) -> Builder:
-        if name in _MODELS:
-            raise ValueError(f"there is a model {name!r} already")
-        _MODELS[name] = builder
+    def add(builder: B) -> B:
+        MODELS.add(name, builder)
         return builder
 
     return add
@@ -27,12 +28,14 @@ def model(name: str) -> Callable[[Builder], Builder]:
 
 def models() -> list[str]:
     """The names of all models."""
-    return list(_MODELS)
+    return MODELS.names()
 
 
 def build(name: str, classes: int, seed: int) -> nn.Module:
     """The model of that name, with the initial weights that the seed gives."""
-    builder = find("model", name, _MODELS)
+    import torch
+
+    builder = MODELS.find(name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return builder(classes)

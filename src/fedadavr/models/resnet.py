@@ -11,7 +11,7 @@ GROUPS = 2
 """Groups in every normalization, as Hsieh et al. (2020) have for CIFAR-10."""
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Two 3x3 convolutions and a way around them."""
 
     def __init__(self, into: int, out: int, stride: int) -> None:
@@ -53,7 +53,7 @@ class ResNet18(nn.Module):
             raise ValueError(f"stem must be 'imagenet' or 'cifar', got {stem!r}")
         blocks = []
         for into, out, stride in ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)):
-            blocks += [Block(into, out, stride), Block(out, out, 1)]
+            blocks += [ResidualBlock(into, out, stride), ResidualBlock(out, out, 1)]
         self.blocks = nn.Sequential(*blocks)
         self.fc = nn.Linear(512, classes)
 

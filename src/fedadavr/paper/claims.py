@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedadavr.experiments.records import Record
+from fedadavr.experiments.records import RunRecord
 from fedadavr.paper import numbers
 from fedadavr.paper.presets import BASELINES, NAMES, PRESETS
 from fedadavr.paper.results import Cells, Figure, Results, accuracy, figure, seed_of
-from fedadavr.report.blocks import Cell, Row, Table
+from fedadavr.report.elements import Cell, ReportRow, Table
 
 OURS = "fedadavr, the paper's best"
 OPTIMIZERS = ("adabelief", "adam", "adagrad", "lamb", "yogi")
@@ -47,7 +47,7 @@ def compare(ours: Figure, theirs: Figure) -> int:
     return 1 if gap > margin else -1 if gap < -margin else 0
 
 
-def change(ours: Sequence[Record], theirs: Sequence[Record]) -> Figure:
+def change(ours: Sequence[RunRecord], theirs: Sequence[RunRecord]) -> Figure:
     """Ours minus theirs, seed by seed; both have the same seeds, in the same order."""
     gaps = [(a.final_accuracy or 0) - (b.final_accuracy or 0)
             for a, b in zip(ours, theirs, strict=True)]  # fmt: skip
@@ -70,7 +70,7 @@ def _tally(signs: list[int]) -> str:
 def claims(results: Results) -> Table:
     """All claims that there are records for."""
     rows = [
-        Row((verdict.claim,), (Cell(verdict.holds), Cell(verdict.figures)))
+        ReportRow((verdict.claim,), (Cell(verdict.holds), Cell(verdict.figures)))
         for check in (above_baselines, every_optimizer, quantization, precisions, server_rates,
                       ablation, fewer_rounds, participation, plus)
         for verdict in check(results)
@@ -209,12 +209,12 @@ def server_rates(results: Results) -> Iterator[Verdict]:
         yield Verdict(f"{NAMES[dataset]}: server rates differ marginally", holds, told)
 
 
-def swing(run: Record) -> float:
+def swing(run: RunRecord) -> float:
     """How far the accuracy swings from round to round, in the averaging window of a run."""
     return float(np.std(run.accuracy[-int(run.settings["average_last"]) :]))
 
 
-def unrest(runs: Sequence[Record]) -> Figure | None:
+def unrest(runs: Sequence[RunRecord]) -> Figure | None:
     """The swing over the seeds whose runs did not diverge."""
     return figure([run for run in runs if run.failure is None], swing)
 
@@ -249,7 +249,7 @@ def ablation(results: Results) -> Iterator[Verdict]:
                 yield Verdict(f"{where}, {claim}", holds, told)
 
 
-def rounds_to(runs: Sequence[Record], target: float) -> Figure | None:
+def rounds_to(runs: Sequence[RunRecord], target: float) -> Figure | None:
     """The first evaluated rounds; None unless every seed reaches the target."""
     if any(run.rounds_to(target) is None for run in runs):
         return None
@@ -282,12 +282,13 @@ def fewer_rounds(results: Results) -> Iterator[Verdict]:
 
 
 def participation(results: Results) -> Iterator[Verdict]:
-    """More clients a round, and more local steps."""
+    """More clients per round, and more local steps."""
     rows = _figures(results.complete("mnist-participation"))
     for claim, few, many in (
-        ("more clients a round help", "2 clients a round, 1 epoch", "25 clients a round, 1 epoch"),
-        ("more than one local epoch helps", "5 clients a round, 1 epoch",
-         "5 clients a round, 5 epochs"),
+        ("more clients per round help", "2 clients per round, 1 epoch",
+         "25 clients per round, 1 epoch"),
+        ("more than one local epoch helps", "5 clients per round, 1 epoch",
+         "5 clients per round, 5 epochs"),
     ):  # fmt: skip
         signs, told = [], []
         for partition, found in rows.get(few, {}).items():

@@ -152,7 +152,7 @@ def wallclock() -> dict[str, Wallclock]:
 
 
 def wallclock_figure() -> dict[str, tuple[int, int]]:
-    """The small table beside the ablation: seconds a round, and seconds to 45 %."""
+    """The small table beside the ablation: seconds per round, and seconds to 45 %."""
     return {name: (row[0], row[1]) for name, row in _numbers()["wallclock_figure"].items()}
 
 

@@ -7,17 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import Record, given, run_id
+from fedadavr.experiments.records import RunRecord, run_id
 from fedadavr.paper import numbers
+from fedadavr.paper.protocol import RATE, RATES, SEEDS, TUNING_SEED
 
-RATES = (0.001, 0.01, 0.1)
-"""The client rates that the paper searched."""
-RATE = 0.01
-"""The one that we run where there is no search."""
-TUNING_SEED = 41
-"""Rates are chosen on this seed, which no reported figure uses."""
-SEEDS = (42, 43, 44)
-"""One run each; the paper has the first only."""
 BASELINES = (
     "fedavg", "fedprox", "scaffold", "fednova", "fedadagrad", "fedadam", "fedyogi", "mifa",
     "fedvarp",
@@ -37,7 +30,7 @@ EVALUATED = {"mnist": 5_000, "fmnist": 5_000, "cifar10": 5_000, "shakespeare": 8
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """An algorithm of a table, with its settings; of several candidates one is chosen."""
 
     label: str
@@ -49,9 +42,9 @@ class Row:
         return len(self.candidates) == 1 and "client_lr" not in self.candidates[0]
 
     @staticmethod
-    def of(label: str, **settings: Any) -> Row:
+    def of(label: str, **settings: Any) -> TableRow:
         """A row without a choice."""
-        return Row(label, (settings,))
+        return TableRow(label, (settings,))
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,7 @@ class Preset:
     """What one should get, by the paper."""
     dataset: str
     partitions: tuple[str, ...]
-    rows: Callable[[str], list[Row]]
+    rows: Callable[[str], list[TableRow]]
     """The rows for a partition."""
     common: tuple[tuple[str, Any], ...] = ()
     """Settings of all its runs that differ from the paper's protocol."""
@@ -114,13 +107,13 @@ class Preset:
 
     def _tuning(self, partition: str, candidate: dict[str, Any]) -> Experiment:
         base = self.base(partition)
-        return replace(
-            base, **candidate, seed=TUNING_SEED, evaluate_every=base.rounds or 1
+        return base.updated(
+            **candidate, seed=TUNING_SEED, evaluate_every=base.rounds or 1
         ).resolved()
 
     def experiments(
         self,
-        records: Iterable[Record],
+        records: Iterable[RunRecord],
         seeds: tuple[int, ...] = SEEDS,
         client_lrs: tuple[float, ...] = (RATE,),
     ) -> list[Experiment]:
@@ -161,7 +154,7 @@ class Preset:
             if len({str(candidate[name]) for candidate in row.candidates}) > 1
         }
 
-    def cells(self, records: Iterable[Record]) -> dict[str, dict[str, Experiment | None]]:
+    def cells(self, records: Iterable[RunRecord]) -> dict[str, dict[str, Experiment | None]]:
         """The settings of every cell, by label and partition; None where no choice can be made."""
         known = {record.id: record for record in records}
         table: dict[str, dict[str, Experiment | None]] = {}
@@ -169,17 +162,19 @@ class Preset:
             for row in self.rows(partition):
                 chosen = self._choose(partition, row, known)
                 table.setdefault(row.label, {})[partition] = (
-                    None if chosen is None else replace(self.base(partition), **chosen)
+                    None if chosen is None else self.base(partition).updated(**chosen)
                 )
         return table
 
-    def _choose(self, partition: str, row: Row, known: dict[str, Record]) -> dict[str, Any] | None:
+    def _choose(
+        self, partition: str, row: TableRow, known: dict[str, RunRecord]
+    ) -> dict[str, Any] | None:
         """The candidate with the highest accuracy on the tuning seed; the first of equals."""
         if len(row.candidates) == 1:
             return row.candidates[0]
         best, found = None, -1.0
         for candidate in row.candidates:
-            record = known.get(run_id(given(self._tuning(partition, candidate))))
+            record = known.get(run_id(self._tuning(partition, candidate)))
             if record is None:
                 return None
             if (record.final_accuracy or 0.0) > found:
@@ -196,7 +191,7 @@ class Preset:
             every = window + (rounds - window) // base.evaluate_every
             fraction = min(1.0, (base.evaluate_examples or 1e9) / EVALUATED[self.dataset])
             for row in self.rows(partition):
-                own = replace(base, **row.candidates[0])
+                own = base.updated(**row.candidates[0])
                 epochs = (own.local_epochs or 1) / (base.local_epochs or 1)
                 everyone = base.clients or 0 if own.algorithm == "mifa" else 0  # in round 1
                 trained = rounds * own.clients_per_round + everyone
@@ -208,7 +203,7 @@ class Preset:
         return total / workers / 60
 
 
-def optimizer_rows(dataset: str) -> list[Row]:
+def optimizer_rows(dataset: str) -> list[TableRow]:
     """The 33 rows of an optimizer table."""
     rows = []
     for row in numbers.accuracy(dataset):
@@ -216,32 +211,32 @@ def optimizer_rows(dataset: str) -> list[Row]:
         if row.optimizer is not None:
             settings["optimizer"] = row.optimizer
         name = " ".join(filter(None, [row.algorithm, row.optimizer, f"{row.server_lr:g}"]))
-        rows.append(Row.of(name, **settings))
+        rows.append(TableRow.of(name, **settings))
     return rows
 
 
-def baseline_rows(dataset: str, partition: str, search: bool) -> list[Row]:
+def baseline_rows(dataset: str, partition: str, search: bool) -> list[TableRow]:
     """The nine baselines, FedAdaVR as the paper found it best, and FedAdaVR+.
 
     With `search` everyone's client rate is chosen among three; of the tuned FedOpt the server's
     rate, with the client's at 0.01.
     """
 
-    def searched(label: str, **settings: Any) -> Row:
+    def searched(label: str, **settings: Any) -> TableRow:
         if not search:
-            return Row.of(label, **settings)
-        return Row(label, tuple(settings | {"client_lr": rate} for rate in RATES))
+            return TableRow.of(label, **settings)
+        return TableRow(label, tuple(settings | {"client_lr": rate} for rate in RATES))
 
     rows = [searched(name, algorithm=name) for name in BASELINES if name != "fedvarp"]
     server_lr = numbers.best(dataset, partition, "fedvarp")[0].server_lr
     rows.append(searched("fedvarp", algorithm="fedvarp", server_lr=server_lr))
     for name in FEDOPT:
-        rows.append(Row.of(f"{name}, tau 1e-9", algorithm=name, tau=1e-9))
+        rows.append(TableRow.of(f"{name}, tau 1e-9", algorithm=name, tau=1e-9))
         tuned = tuple({"algorithm": name, "server_lr": rate} for rate in TUNED)
         if search:
-            rows.append(Row(f"{name}, tuned", tuned))
+            rows.append(TableRow(f"{name}, tuned", tuned))
         elif name != "fedyogi":  # whose own rate that is
-            rows.append(Row.of(f"{name}, server rate 0.01", algorithm=name, server_lr=0.01))
+            rows.append(TableRow.of(f"{name}, server rate 0.01", algorithm=name, server_lr=0.01))
     for name in ("fedadavr", "fedadavr-quant"):
         (_, optimizer, server_lr), _ = numbers.best(dataset, partition, name)
         best = {"algorithm": name, "optimizer": optimizer, "server_lr": server_lr}
@@ -250,65 +245,67 @@ def baseline_rows(dataset: str, partition: str, search: bool) -> list[Row]:
     return rows
 
 
-def ablation_rows(_: str) -> list[Row]:
+def ablation_rows(_: str) -> list[TableRow]:
     """FedAdaVR, and either half of it."""
     both = {"optimizer": "adagrad", "server_lr": 0.01}
     return [
-        Row.of("fedadavr", algorithm="fedadavr", **both),
-        Row.of("no memory (NoVR)", algorithm="fedadavr-novr", **both),
-        Row.of(
+        TableRow.of("fedadavr", algorithm="fedadavr", **both),
+        TableRow.of("no memory (NoVR)", algorithm="fedadavr-novr", **both),
+        TableRow.of(
             "no optimizer (NoOpt), server rate 0.01", algorithm="fedadavr-noopt", server_lr=0.01
         ),
-        Row.of("no optimizer (NoOpt), server rate 1", algorithm="fedadavr-noopt", server_lr=1.0),
+        TableRow.of(
+            "no optimizer (NoOpt), server rate 1", algorithm="fedadavr-noopt", server_lr=1.0
+        ),
     ]
 
 
-def precision_rows(_: str) -> list[Row]:
+def precision_rows(_: str) -> list[TableRow]:
     """The four ways to store the memory."""
     return [
-        Row.of(codec, algorithm="fedadavr-quant", codec=codec, optimizer="adagrad",
+        TableRow.of(codec, algorithm="fedadavr-quant", codec=codec, optimizer="adagrad",
                server_lr=0.001, client_lr=0.001)
         for codec in ("fp32", "fp16", "int8", "int4")
     ]  # fmt: skip
 
 
-def participation_rows(_: str) -> list[Row]:
-    """More clients a round, and more local work."""
+def participation_rows(_: str) -> list[TableRow]:
+    """More clients per round, and more local work."""
     both = {"algorithm": "fedadavr", "optimizer": "adam", "server_lr": 0.005}
     rows = [
-        Row.of(f"{count} clients a round, 1 epoch", **both, clients_per_round=count)
+        TableRow.of(f"{count} clients per round, 1 epoch", **both, clients_per_round=count)
         for count in (2, 5, 10, 25)
     ]
     return rows + [
-        Row.of(f"5 clients a round, {epochs} epochs", **both, local_epochs=epochs)
+        TableRow.of(f"5 clients per round, {epochs} epochs", **both, local_epochs=epochs)
         for epochs in (2, 5)
     ]
 
 
-def beginning_rows(dataset: str, partition: str) -> list[Row]:
+def beginning_rows(dataset: str, partition: str) -> list[TableRow]:
     """Four algorithms, to have begun."""
-    rows = [Row.of(name, algorithm=name) for name in ("fedavg", "fedvarp")]
+    rows = [TableRow.of(name, algorithm=name) for name in ("fedavg", "fedvarp")]
     for name in ("fedadavr", "fedadavr-quant"):
         (_, optimizer, server_lr), _ = numbers.best(dataset, partition, name)
-        rows.append(Row.of(name, algorithm=name, optimizer=optimizer, server_lr=server_lr))
+        rows.append(TableRow.of(name, algorithm=name, optimizer=optimizer, server_lr=server_lr))
     return rows
 
 
-def column_rows(dataset: str, partition: str) -> list[Row]:
+def column_rows(dataset: str, partition: str) -> list[TableRow]:
     """One column of an optimizer table, with three optimizers at the paper's best rates."""
     table = {row: cells[partition] for row, cells in numbers.accuracy(dataset).items()}
-    rows = [Row.of(name, algorithm=name) for name in ("fedavg", "fedyogi")]
+    rows = [TableRow.of(name, algorithm=name) for name in ("fedavg", "fedyogi")]
     server_lr = numbers.best(dataset, partition, "fedvarp")[0].server_lr
-    rows.append(Row.of("fedvarp", algorithm="fedvarp", server_lr=server_lr))
+    rows.append(TableRow.of("fedvarp", algorithm="fedvarp", server_lr=server_lr))
     for optimizer in ("adam", "yogi", "lamb"):
         mine = [row for row in table if row[:2] == ("fedadavr", optimizer)]
         server_lr = max(mine, key=table.__getitem__).server_lr
-        rows.append(Row.of(f"fedadavr {optimizer} {server_lr:g}", algorithm="fedadavr",
+        rows.append(TableRow.of(f"fedadavr {optimizer} {server_lr:g}", algorithm="fedadavr",
                            optimizer=optimizer, server_lr=server_lr))  # fmt: skip
     (name, own, server_lr), _ = numbers.best(dataset, partition, "fedadavr-quant")
-    rows.append(Row.of(f"{name} {own} {server_lr:g} int4", algorithm=name, optimizer=own,
+    rows.append(TableRow.of(f"{name} {own} {server_lr:g} int4", algorithm=name, optimizer=own,
                        server_lr=server_lr, codec="int4"))  # fmt: skip
-    rows.append(Row.of("fedadavr-plus", algorithm="fedadavr-plus", server_lr=0.005))
+    rows.append(TableRow.of("fedadavr-plus", algorithm="fedadavr-plus", server_lr=0.005))
     return rows
 
 
@@ -329,18 +326,18 @@ FMNIST_BEST: dict[str, dict[str, tuple[str | None, float]]] = {
 """The best rows of our own Fashion-MNIST table on seed 42: optimizer and server rate."""
 
 
-def best_rows(partition: str) -> list[Row]:
+def best_rows(partition: str) -> list[TableRow]:
     """Fashion-MNIST: each algorithm's best settings in our own table."""
     rows = []
     for name, (optimizer, server_lr) in FMNIST_BEST[partition].items():
         settings: dict[str, Any] = {"algorithm": name, "server_lr": server_lr}
         if optimizer is not None:
             settings["optimizer"] = optimizer
-        rows.append(Row.of(f"{name}, the best on seed 42", **settings))
+        rows.append(TableRow.of(f"{name}, the best on seed 42", **settings))
     return rows
 
 
-def small_cnn_rows(_: str) -> list[Row]:
+def small_cnn_rows(_: str) -> list[TableRow]:
     """Seven algorithms, each with the best of three client rates on the tuning seed."""
     adam = {"optimizer": "adam", "server_lr": 0.005}
     settings: dict[str, dict[str, Any]] = {
@@ -348,19 +345,19 @@ def small_cnn_rows(_: str) -> list[Row]:
         "fedadavr": adam, "fedadavr-quant": adam | {"codec": "int4"}, "fedadavr-plus": adam,
     }  # fmt: skip
     return [
-        Row(name, tuple({"algorithm": name, **own, "client_lr": rate} for rate in RATES))
+        TableRow(name, tuple({"algorithm": name, **own, "client_lr": rate} for rate in RATES))
         for name, own in settings.items()
     ]
 
 
-def letters_rows(dataset: str, partition: str) -> list[Row]:
+def letters_rows(dataset: str, partition: str) -> list[TableRow]:
     """Shakespeare: five algorithms, FedAdaVR as the paper found it best, FedAdaVR+ alike."""
-    rows = [Row.of(name, algorithm=name) for name in ("fedavg", "fedadagrad")]
+    rows = [TableRow.of(name, algorithm=name) for name in ("fedavg", "fedadagrad")]
     server_lr = numbers.best(dataset, partition, "fedvarp")[0].server_lr
-    rows.append(Row.of("fedvarp", algorithm="fedvarp", server_lr=server_lr))
+    rows.append(TableRow.of("fedvarp", algorithm="fedvarp", server_lr=server_lr))
     (_, optimizer, server_lr), _ = numbers.best(dataset, partition, "fedadavr")
     for name in ("fedadavr", "fedadavr-plus"):
-        rows.append(Row.of(name, algorithm=name, optimizer=optimizer, server_lr=server_lr))
+        rows.append(TableRow.of(name, algorithm=name, optimizer=optimizer, server_lr=server_lr))
     return rows
 
 
@@ -403,7 +400,7 @@ def _presets() -> Iterable[Preset]:
             "no difference", dataset, ("lq-1",), precision_rows,
         )  # fmt: skip
     yield Preset(
-        "mnist-participation", "MNIST: more clients a round, more local steps",
+        "mnist-participation", "MNIST: more clients per round, more local steps",
         "both help", "mnist", ("lq-1", "lq-2", "dirichlet"), participation_rows,
     )  # fmt: skip
     for dataset, partition in (("cifar10", "lq-1"), ("shakespeare", "natural")):

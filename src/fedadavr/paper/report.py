@@ -1,4 +1,4 @@
-"""`fedadavr paper report`: the paper's tables and figures beside ours, as one page."""
+"""The paper's tables and figures beside ours, as one page."""
 
 from __future__ import annotations
 
@@ -7,78 +7,33 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
+from fedadavr.codecs import CODECS
 from fedadavr.experiments.plan import row as plan_row
-from fedadavr.experiments.records import Record, command
-from fedadavr.memory.codecs import CODECS
-from fedadavr.naming import find
+from fedadavr.experiments.records import RunRecord
 from fedadavr.paper import numbers
 from fedadavr.paper.claims import OURS, claims, rounds_to, swing
-from fedadavr.paper.commands import RESULTS, recorded
 from fedadavr.paper.presets import NAMES, PRESETS, Preset
+from fedadavr.paper.protocol import RESULTS
 from fedadavr.paper.results import Results, accuracy_cell, of_paper, seed_of
-from fedadavr.report.blocks import (
+from fedadavr.report.elements import (
     Cell,
     Curves,
-    Page,
     Panel,
-    Row,
+    Report,
+    ReportRow,
     Section,
     Series,
     Table,
     Text,
     mark_best,
 )
-from fedadavr.report.writing import place, write
 from fedadavr.vector import Layout
 
-Runs = tuple[Record, ...]
+Runs = tuple[RunRecord, ...]
 
 
-def main(
-    results: Path = RESULTS,
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
-    format: str | None = None,
-    only: tuple[str, ...] = (),
-    preface: Path | None = None,
-) -> None:
-    """Write the paper's tables and figures, ours beside the paper's, from the records there are.
-
-    Args:
-        results: The folder that `fedadavr paper run` writes to.
-        out: The file (default: report.html, or report.FORMAT).
-        format: html, md, csv (the tables) or png (the curves); default: as the file is named.
-        only: Only these presets.
-        preface: A text to begin with: a heading, and paragraphs with empty lines between them.
-    """
-    for name in only:
-        find("preset", name, PRESETS)
-    file, chosen = place(out, format)
-    records = recorded(results)
-    if not records:
-        raise ValueError(f"there are no records in {results}: make some with fedadavr paper run")
-    found = Results(records, only or tuple(PRESETS))
-    for name in only:
-        if not found.tables(name):
-            raise ValueError(
-                f"--only {name}: nothing of it is in {results}; run it: fedadavr paper run {name}"
-            )
-    page = paper_page(found, results)
-    if preface is not None:
-        page = replace(page, sections=(_preface(preface), *page.sections))
-    words = ["fedadavr", "paper", "report", *(["--results", str(results)] * (results != RESULTS))]
-    words += ["--out", str(file), *(["--format", format] if format else [])]
-    words += ["--only", *only] if only else []
-    words += ["--preface", str(preface)] if preface else []
-    page = replace(page, about=f"{page.about} Made by: {shlex.join(words)}")
-    write(page, file, chosen)
-    print(f"{file}: {file.stat().st_size / 1e6:.2f} MB, {len(found.reported())} runs reported")
-
-
-def _preface(path: Path) -> Text:
+def preface_of(path: Path) -> Text:
     """A heading and paragraphs from a file."""
     try:
         text = path.read_text()
@@ -91,8 +46,8 @@ def _preface(path: Path) -> Text:
     return Text(heading.lstrip("# "), tuple(paragraphs))
 
 
-def paper_page(results: Results, folder: Path = RESULTS) -> Page:
-    """The page of the records in a folder; a preset that nothing was run of is left out."""
+def paper_page(results: Results, folder: Path = RESULTS) -> Report:
+    """The page of the records in a folder; a preset that nothing was run of is omitted."""
     presets = [PRESETS[name] for name in results.presets if results.tables(name)]
     sections: list[Section] = [claims(results), protocol(results, presets)]
     for preset in presets:
@@ -108,7 +63,7 @@ def paper_page(results: Results, folder: Path = RESULTS) -> Page:
         "figure, and ours minus it. The paper's is of one seed, at the best of three client rates, "
         "which it does not tell; ours is at 0.01 where nothing else is said."
     )
-    return Page("FedAdaVR: the paper's tables, here", tuple(sections), about)
+    return Report("FedAdaVR: the paper's tables, here", tuple(sections), about)
 
 
 def _sections(preset: Preset, results: Results, folder: Path) -> Iterator[Section]:
@@ -156,13 +111,13 @@ def _title(preset: Preset) -> str:
     return f"{NAMES[preset.dataset]}, {preset.name.partition('-')[2]}"
 
 
-def _first(rows: dict[str, dict[str, Runs]]) -> Record:
+def _first(rows: dict[str, dict[str, Runs]]) -> RunRecord:
     return next(run for row in rows.values() for runs in row.values() for run in runs)
 
 
 def _commands(rows: dict[str, dict[str, Runs]], typed: str) -> str:
     """The command for all of it, and the one for its first run by itself."""
-    return f"{typed}\n# one of its runs alone:\n{command(_first(rows).experiment)}"
+    return f"{typed}\n# one of its runs alone:\n{_first(rows).command()}"
 
 
 def protocol(results: Results, presets: list[Preset]) -> Table:
@@ -182,9 +137,11 @@ def protocol(results: Results, presets: list[Preset]) -> Table:
             base = preset.base(partition)
             examples = base.evaluate_examples
             cells += [f"{examples:,} examples" if examples else f"{base.evaluate_clients} clients"]
-            rows.append(Row((preset.name, partition), tuple(map(Cell, [*cells, f"{len(runs)}"]))))
+            rows.append(
+                ReportRow((preset.name, partition), tuple(map(Cell, [*cells, f"{len(runs)}"])))
+            )
     return Table(
-        "Settings", ("preset", "partition", "clients", "a round", "rounds", "averaged", "epochs",
+        "Settings", ("preset", "partition", "clients", "per round", "rounds", "averaged", "epochs",
                      "batch", "client rate", "seeds", "evaluated", "runs"), tuple(rows),
         "Clients train with SGD and momentum 0.9. Evaluated are the test shares of so many "
         "clients, drawn anew each time, or so many test examples, always the same, in the averaged "
@@ -199,7 +156,7 @@ def optimizer_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str
     for label, row in rows.items():
         algorithm, *middle, rate = label.split()
         cells = tuple(_cell(row.get(p, ())) for p in preset.partitions)
-        lines.append(Row((algorithm, " ".join(middle), rate), cells))
+        lines.append(ReportRow((algorithm, " ".join(middle), rate), cells))
     return Table(
         f"{NAMES[preset.dataset]}: accuracy by optimizer and server rate, %",
         ("algorithm", "optimizer", "server rate", *preset.partitions),
@@ -217,7 +174,7 @@ def _cell(runs: Runs) -> Cell:
 def accuracy_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
     """Labels by partitions."""
     lines = [
-        Row((label,), tuple(_cell(row.get(p, ())) for p in preset.partitions))
+        ReportRow((label,), tuple(_cell(row.get(p, ())) for p in preset.partitions))
         for label, row in rows.items()
     ]
     judged = not preset.beginning
@@ -263,7 +220,7 @@ def targets_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) 
                 cell = replace(cell, text=f"{cell.ours} ({mean / base.mean:.1f})")
                 shown = True
             cells.append(cell)
-        lines.append(Row((label,), tuple(cells)))
+        lines.append(ReportRow((label,), tuple(cells)))
     return Table(
         f"{NAMES[preset.dataset]} lq-1: rounds to an accuracy",
         (preset.name, *(f"{target} %" for target in preset.targets)), tuple(lines),
@@ -276,7 +233,7 @@ def targets_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) 
 def worst_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
     """The clients that fare worst."""
     lines = [
-        Row((label,), tuple(
+        ReportRow((label,), tuple(
             Cell.of(run.worst_decile for run in row.get(p, ())) for p in preset.partitions
         ))
         for label, row in rows.items()
@@ -300,9 +257,9 @@ def choices_table(preset: Preset, results: Results, typed: str) -> Table:
             e = row.get(partition)
             rate = "" if e is None else f"{e.client_lr:g}"
             if e is not None and label.endswith("tuned"):
-                rate = f"server {e.server_lr:g}"
+                rate = f"server {e.settings['server_lr']:g}"
             cells.append(Cell(rate or "–"))
-        lines.append(Row((label,), tuple(cells)))
+        lines.append(ReportRow((label,), tuple(cells)))
     return Table(
         f"{_title(preset)}: client rates chosen on seed 41",
         (preset.name, *preset.partitions), tuple(lines),
@@ -312,7 +269,7 @@ def choices_table(preset: Preset, results: Results, typed: str) -> Table:
 
 
 def time_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
-    """Seconds a round, what the server remembers, and seconds to each target on lq-1.
+    """Seconds per round, what the server remembers, and seconds to each target on lq-1.
 
     Runs share the machine with whatever else it does, so that times are medians over the runs.
     """
@@ -330,23 +287,23 @@ def time_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> 
             rounds = rounds_to(hard, target) if hard else None
             seconds = None if rounds is None else rounds.mean * (training + server)
             cells.append(Cell("x") if seconds is None else Cell(value=seconds))
-        lines.append(Row((label,), tuple(cells)))
+        lines.append(ReportRow((label,), tuple(cells)))
     return Table(
         f"{_title(preset)}: time and memory",
-        (preset.name, "clients train, s a round", "server steps, s a round", "memory, MB, lq-1",
+        (preset.name, "clients train, s per round", "server steps, s per round", "memory, MB, lq-1",
          *(f"s to {target} %, lq-1" for target in preset.targets)), tuple(lines),
         "Medians over the runs of all partitions, each in one process while others ran beside it, "
-        "evaluation left out: good to a factor of two, since the machine did other work, too. "
+        "evaluation omitted: good to a factor of two, since the machine did other work, too. "
         "fedadavr bench round and bench server time one thing at a time. Seconds to a target are "
-        "rounds times seconds a round. Memory is what is kept of the clients after the last round. "
-        "x: not reached by all seeds. MIFA trains everybody in its first round.", typed,
+        "rounds times seconds per round. Memory is what is kept of the clients after the last "
+        "round. x: not reached by all seeds. MIFA trains everybody in its first round.", typed,
     )  # fmt: skip
 
 
 def unrest_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
     """How far the accuracy swings from round to round."""
     lines = [
-        Row(
+        ReportRow(
             (label,),
             (
                 Cell.of(swing(r) for r in row["lq-1"] if r.failure is None),
@@ -374,7 +331,7 @@ def memory() -> Table:
             theirs = getattr(row, name) * 1000 * 2**20 / 1e9
             cells.append(Cell(value=plan.ram_gb, paper=theirs, digits=2))
         labels = (row.model, f"{row.parameters_millions:g}", f"{row.clients_thousands}")
-        lines.append(Row(labels, tuple(cells)))
+        lines.append(ReportRow(labels, tuple(cells)))
     return Table(
         "Memory of all clients, GB", ("model", "million parameters", "thousand clients", "fp32",
                                       "fp16", "int8", "int4"), tuple(lines),
@@ -387,7 +344,9 @@ def memory() -> Table:
 
 def complexity() -> Table:
     """The paper's complexity table."""
-    lines = [Row((name,), tuple(map(Cell, row))) for name, row in numbers.complexity().items()]
+    lines = [
+        ReportRow((name,), tuple(map(Cell, row))) for name, row in numbers.complexity().items()
+    ]
     return Table(
         "Complexity, as the paper has it", ("algorithm", "communication", "server memory",
                                             "client computation"), tuple(lines),
@@ -413,13 +372,13 @@ def rounds_of_paper() -> Table:
         for t in timed:
             told = None if seconds is None else seconds.to_target.get(t)
             cells.append(Cell("–" if told is None else f"{told:,.0f}"))
-        lines.append(Row((name,), tuple(cells)))
+        lines.append(ReportRow((name,), tuple(cells)))
     return Table(
         "CIFAR-10 lq-1: rounds and seconds to an accuracy, the paper's only",
-        ("algorithm", *(f"{t} %" for t in targets), "s a round, iid",
+        ("algorithm", *(f"{t} %" for t in targets), "s per round, iid",
          *(f"s to {t} %" for t in timed)), tuple(lines),
         "In brackets in multiples of FedAdaVR's. x: never; –: not told. The paper's seconds to a "
-        "target are rounds on lq-1 times seconds a round on iid. Not run here: 1,500 rounds of one "
-        "algorithm would take days.",
+        "target are rounds on lq-1 times seconds per round on iid. Not run here: 1,500 rounds of "
+        "one algorithm would take days.",
         "fedadavr paper run cifar10-baselines --only partition=lq-1",
     )  # fmt: skip

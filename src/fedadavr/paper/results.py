@@ -9,12 +9,13 @@ from functools import cache
 from typing import NamedTuple
 
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import Record, given, run_id
+from fedadavr.experiments.records import RunRecord, run_id
 from fedadavr.paper import numbers
-from fedadavr.paper.presets import PRESETS, RATE, RATES, TUNING_SEED, Preset
-from fedadavr.report.blocks import Cell
+from fedadavr.paper.presets import PRESETS, Preset
+from fedadavr.paper.protocol import RATE, RATES, TUNING_SEED
+from fedadavr.report.elements import Cell
 
-Cells = dict[str, dict[str, tuple[Record, ...]]]
+Cells = dict[str, dict[str, tuple[RunRecord, ...]]]
 """Runs by label and partition, in the order of their seeds."""
 
 
@@ -22,19 +23,19 @@ class Results:
     """Records, found by their settings whatever the seed."""
 
     def __init__(
-        self, records: Iterable[Record], presets: tuple[str, ...] = tuple(PRESETS)
+        self, records: Iterable[RunRecord], presets: tuple[str, ...] = tuple(PRESETS)
     ) -> None:
         self.presets = presets
         """The tables and figures that are looked at."""
         self.records = list({record.id: record for record in records}.values())
-        self._runs: dict[str, list[Record]] = {}
+        self._runs: dict[str, list[RunRecord]] = {}
         for record in self.records:
             if seed_of(record) != TUNING_SEED:
                 name = _name(record.experiment)
                 self._runs.setdefault(name, []).append(record)
         self._cells: dict[tuple[str, float | None], Cells] = {}
 
-    def runs(self, experiment: Experiment | None) -> tuple[Record, ...]:
+    def runs(self, experiment: Experiment | None) -> tuple[RunRecord, ...]:
         """The runs of a cell, in the order of their seeds."""
         if experiment is None:
             return ()
@@ -99,7 +100,7 @@ class Results:
         rates = (None, *self.other_rates(preset))
         return [cells for rate in rates if (cells := self.cells(preset, rate))]
 
-    def reported(self) -> list[Record]:
+    def reported(self) -> list[RunRecord]:
         """Every run that is in some cell."""
         rows = [row for name in self.presets for t in self.tables(name) for row in t.values()]
         return list({run.id: run for row in rows for runs in row.values() for run in runs}.values())
@@ -113,7 +114,7 @@ class Results:
 def _not_free() -> frozenset[str]:
     """The names of what rows choose, or say themselves, in all presets."""
     return frozenset(
-        _name(replace(preset.base(partition), **candidate).resolved())
+        _name(preset.base(partition).updated(**candidate).resolved())
         for preset in PRESETS.values()
         for partition in preset.partitions
         for row in preset.rows(partition)
@@ -122,16 +123,16 @@ def _not_free() -> frozenset[str]:
     )
 
 
-def seed_of(record: Record) -> int:
+def seed_of(record: RunRecord) -> int:
     """The seed of a run."""
     return int(record.settings["seed"])
 
 
 def _name(experiment: Experiment) -> str:
-    return run_id(given(replace(experiment, seed=0)))
+    return run_id(replace(experiment, seed=0))
 
 
-def accuracy_cell(runs: tuple[Record, ...], paper: float | None = None) -> Cell:
+def accuracy_cell(runs: tuple[RunRecord, ...], paper: float | None = None) -> Cell:
     """The final accuracy over seeds; runs that diverged are told, not left out in silence."""
     cell = Cell.of((run.final_accuracy for run in runs), paper)
     lost = sum(run.failure is not None for run in runs)
@@ -164,14 +165,14 @@ class Figure(NamedTuple):
         return format(self, "")
 
 
-def figure(runs: Sequence[Record], of: Callable[[Record], float]) -> Figure | None:
+def figure(runs: Sequence[RunRecord], of: Callable[[RunRecord], float]) -> Figure | None:
     """What runs come to over their seeds."""
     if not runs:
         return None
     return Figure.of([of(run) for run in runs], map(seed_of, runs))
 
 
-def accuracy(runs: Sequence[Record]) -> Figure | None:
+def accuracy(runs: Sequence[RunRecord]) -> Figure | None:
     """The final accuracy; a run that diverged counts as zero."""
     return figure(runs, lambda run: run.final_accuracy or 0.0)
 
@@ -192,7 +193,7 @@ def _table(dataset: str) -> dict[str, float]:
     """The paper's figures by the names of their settings."""
     preset, paper = PRESETS[f"{dataset}-optimizers"], list(numbers.accuracy(dataset).values())
     return {
-        _name(_any_rate(replace(preset.base(p), **settings.candidates[0]).resolved())): row[p]
+        _name(_any_rate(preset.base(p).updated(**settings.candidates[0]).resolved())): row[p]
         for p in preset.partitions
         for settings, row in zip(preset.rows(p), paper, strict=True)
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from fedadavr.report.blocks import Page, Table
+from fedadavr.report.elements import Report, Table
 
 HEADER = (
     "section", "group", "row", "column", "value", "deviation", "paper", "difference", "count",
@@ -13,7 +13,7 @@ HEADER = (
 )  # fmt: skip
 
 
-def render(page: Page) -> str:
+def render(page: Report) -> str:
     """All tables, one below the other; the labels of a row are joined by ` / `."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.experiments.records import Record
+from fedadavr.experiments.records import RunRecord
 
 Metric = Literal["accuracy", "loss"]
 METRICS: tuple[Metric, ...] = ("accuracy", "loss")
@@ -31,7 +31,7 @@ class Curve:
     """How many seeds there are."""
 
 
-def curve(records: Sequence[Record], metric: Metric) -> Curve:
+def curve(records: Sequence[RunRecord], metric: Metric) -> Curve:
     """The runs that have a result, at the rounds that are common to them; there may be none."""
     runs = [
         dict(zip(record.rounds, getattr(record, metric), strict=True))

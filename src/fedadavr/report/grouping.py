@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from fedadavr.algorithms import algorithms
-from fedadavr.data import PARTITIONS
-from fedadavr.experiments.experiment import OWN_SETTINGS, Experiment
-from fedadavr.experiments.records import Record
+from fedadavr.algorithms import algorithm_names
+from fedadavr.data.registry import partition_names
+from fedadavr.experiments.experiment import OWN_FIELDS, Experiment
+from fedadavr.experiments.records import RunRecord
 
-ORDER = (*PARTITIONS, "natural")
 SPOKEN = ("optimizer", "server_lr", "codec")  # whose values need no name
-NOT_SHARED = {*OWN_SETTINGS, "algorithm", "seed", "dataset", "partition", "load", "fast"}
+NOT_SHARED = {*OWN_FIELDS, "settings", "algorithm", "seed", "dataset", "partition", "load", "fast"}
 SHARED = tuple(f.name for f in fields(Experiment) if f.name not in NOT_SHARED)
 
 
 @dataclass(frozen=True)
-class Contestant:
+class Variant:
     """An algorithm, and those of its settings that tell it from others of the report."""
 
     algorithm: str
@@ -33,32 +32,32 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs on one data set: contestants by columns, and a run for each seed where they meet."""
+    """The runs on one data set: variants by columns, and a run for each seed where they meet."""
 
     dataset: str
-    contestants: tuple[Contestant, ...]
+    variants: tuple[Variant, ...]
     columns: tuple[str, ...]
-    runs: dict[tuple[Contestant, str], tuple[Record, ...]]
+    runs: dict[tuple[Variant, str], tuple[RunRecord, ...]]
 
-    def at(self, contestant: Contestant, column: str) -> tuple[Record, ...]:
+    def at(self, variant: Variant, column: str) -> tuple[RunRecord, ...]:
         """The runs that have a result, in the order of their seeds."""
-        return tuple(r for r in self.runs.get((contestant, column), ()) if r.failure is None)
+        return tuple(r for r in self.runs.get((variant, column), ()) if r.failure is None)
 
-    def of_column(self, column: str) -> tuple[Record, ...]:
+    def of_column(self, column: str) -> tuple[RunRecord, ...]:
         """All runs of a column."""
-        return tuple(r for c in self.contestants for r in self.runs.get((c, column), ()))
+        return tuple(r for c in self.variants for r in self.runs.get((c, column), ()))
 
 
-def groups(records: Sequence[Record]) -> list[Group]:
+def groups(records: Sequence[RunRecord]) -> list[Group]:
     """The records by data set; a run that is there twice, by its settings, counts once."""
     experiments = [record.experiment for record in records]
-    owns = [e.own_settings() | {"load": e.load} for e in experiments]
-    labels = _contestants(experiments, owns)
+    owns = _own_settings(experiments)
+    labels = _variants(experiments, owns)
     found = []
     for dataset in dict.fromkeys(e.dataset for e in experiments):
         here = [k for k, e in enumerate(experiments) if e.dataset == dataset]
         columns = _columns([experiments[k] for k in here])
-        runs: dict[tuple[Contestant, str], dict[int, Record]] = defaultdict(dict)
+        runs: dict[tuple[Variant, str], dict[int, RunRecord]] = defaultdict(dict)
         for k, column in zip(here, columns, strict=True):
             runs[labels[k], column][experiments[k].seed] = records[k]
         order = sorted(here, key=lambda k: _rank(experiments[k].algorithm, owns[k]))
@@ -73,16 +72,26 @@ def groups(records: Sequence[Record]) -> list[Group]:
     return found
 
 
-def _contestants(
-    experiments: Sequence[Experiment], owns: Sequence[dict[str, Any]]
-) -> list[Contestant]:
+def _own_settings(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """What is each run's own; the same names for all runs of an algorithm."""
+    owns = [e.own_settings() | {"load": e.load} for e in experiments]
+    names: dict[str, dict[str, None]] = defaultdict(dict)
+    for e, own in zip(experiments, owns, strict=True):
+        names[e.algorithm] |= dict.fromkeys(own)
+    return [
+        {name: own.get(name) for name in names[e.algorithm]}
+        for e, own in zip(experiments, owns, strict=True)
+    ]
+
+
+def _variants(experiments: Sequence[Experiment], owns: Sequence[dict[str, Any]]) -> list[Variant]:
     """Whose run each is; a setting is told if it differs between runs of the same algorithm."""
     values: dict[tuple[str, str], set[Any]] = defaultdict(set)
     for experiment, own in zip(experiments, owns, strict=True):
         for name, value in own.items():
             values[experiment.algorithm, name].add(value)
     return [
-        Contestant(e.algorithm, " ".join(
+        Variant(e.algorithm, " ".join(
             _spoken(name, value) for name, value in own.items()
             if len(values[e.algorithm, name]) > 1
         ))
@@ -100,14 +109,16 @@ def _spoken(name: str, value: Any) -> str:
 
 def _rank(algorithm: str, own: dict[str, Any]) -> tuple[Any, ...]:
     """Algorithms as they are listed, those that are not at the end; then by their settings."""
-    listed = algorithms()
+    listed = algorithm_names()
     place = listed.index(algorithm) if algorithm in listed else len(listed)
     return place, algorithm, *map(_sortable, own.values())
 
 
 def _sortable(value: Any) -> tuple[Any, ...]:
     """Numbers first, words after them, nothing last."""
-    return value is None, isinstance(value, str), 0 if value is None else value
+    if value is None or isinstance(value, bool | int | float):
+        return value is None, False, value or 0
+    return False, True, str(value)
 
 
 def _columns(experiments: Sequence[Experiment]) -> list[str]:
@@ -126,6 +137,7 @@ def _columns(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def _partition_rank(experiment: Experiment) -> tuple[Any, ...]:
-    place = ORDER.index(experiment.partition) if experiment.partition in ORDER else len(ORDER)
+    order = partition_names()
+    place = order.index(experiment.partition) if experiment.partition in order else len(order)
     shared = (_sortable(getattr(experiment, name)) for name in SHARED)
     return place, str(experiment.partition), *shared

@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Any
 
 from fedadavr import __version__
-from fedadavr.report.blocks import BAND, Cell, Curves, Page, Row, Section, Table, Text
 from fedadavr.report.curve import METRICS, Metric, curve
+from fedadavr.report.elements import BAND, Cell, Curves, Report, ReportRow, Section, Table, Text
 from fedadavr.report.palette import style
 
 POLICY = (
@@ -21,7 +21,7 @@ POLICY = (
 """The browser itself refuses whatever would come from elsewhere."""
 
 
-def render(page: Page) -> str:
+def render(page: Report) -> str:
     """The whole page."""
     names = [f"s{k}" for k in range(1, len(page.sections) + 1)]
     sections = list(zip(names, page.sections, strict=True))
@@ -121,11 +121,11 @@ def _table(name: str, table: Table) -> str:
     )
 
 
-def _groups(table: Table) -> Iterable[tuple[str, Iterable[Row]]]:
+def _groups(table: Table) -> Iterable[tuple[str, Iterable[ReportRow]]]:
     return groupby(table.rows, key=lambda row: row.group)
 
 
-def _group(table: Table, group: str, rows: list[Row]) -> str:
+def _group(table: Table, group: str, rows: list[ReportRow]) -> str:
     lines = []
     if group:
         lines.append(
@@ -217,7 +217,7 @@ def _legend(number: int, label: str) -> str:
     )
 
 
-def _drawing(page: Page) -> str:
+def _drawing(page: Report) -> str:
     """Plotly, and what it draws."""
     from plotly.offline import get_plotlyjs
 
@@ -229,7 +229,7 @@ def _drawing(page: Page) -> str:
     )
 
 
-def figures(page: Page) -> dict[str, Any]:
+def figures(page: Report) -> dict[str, Any]:
     """The labels with their styles, and the numbers of every panel, for the page's script."""
     labels = []
     for number, label in enumerate(page.labels):

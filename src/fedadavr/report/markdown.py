@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from fedadavr.report.blocks import BAND, Cell, Curves, Page, Section, Table
+from fedadavr.report.elements import BAND, Cell, Curves, Report, Section, Table
 
 
-def render(page: Page, pictures: Mapping[str, Sequence[str]] | None = None) -> str:
+def render(page: Report, pictures: Mapping[str, Sequence[str]] | None = None) -> str:
     """The whole report; `pictures` are the files of the curves, by their titles.
 
     The first is shown, the others are folded.

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fedadavr.report.blocks import Curves, Page
 from fedadavr.report.curve import Metric, curve
+from fedadavr.report.elements import Curves, Report
 from fedadavr.report.palette import style
 
 WIDE = 3  # panels in a row at most
 
 
-def render(page: Page, metric: Metric = "accuracy") -> bytes:
+def render(page: Report, metric: Metric = "accuracy") -> bytes:
     """All grids, one below the other, over one legend."""
     import matplotlib as mpl
 

@@ -7,27 +7,27 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fedadavr.algorithms import algorithms, settings_of
+from fedadavr.algorithms import algorithm_names, settings_of
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import Record, command
-from fedadavr.report.blocks import (
+from fedadavr.experiments.records import RunRecord
+from fedadavr.report.elements import (
     Cell,
     Curves,
-    Page,
     Panel,
-    Row,
+    Report,
+    ReportRow,
     Section,
     Series,
     Table,
     mark_best,
 )
-from fedadavr.report.grouping import Contestant, Group, groups
+from fedadavr.report.grouping import Group, Variant, groups
 
 Paper = Callable[[Experiment], float | None]
 """The paper's final accuracy for the same settings, if it has one."""
 
 SETTINGS = {
-    "model": "model", "clients": "clients", "clients_per_round": "a round", "rounds": "rounds",
+    "model": "model", "clients": "clients", "clients_per_round": "per round", "rounds": "rounds",
     "average_last": "averaged", "local_epochs": "epochs", "batch_size": "batch",
     "evaluate_clients": "evaluated",
 }  # fmt: skip
@@ -39,12 +39,12 @@ BESIDE = (
 
 
 def standard_page(
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     title: str = "Runs",
     targets: Sequence[float] = (),
     paper: Paper | None = None,
     made_by: str = "",
-) -> Page:
+) -> Report:
     """A page about any records; `made_by` is the command that makes it again."""
     if not records:
         raise ValueError("there are no runs to report")
@@ -57,7 +57,7 @@ def standard_page(
         sections.append(failures)
     failed = sum(record.failure is not None for record in records)
     about = f"{_number(len(records), 'run')}, {failed or 'none'} of them without a result."
-    return Page(title, tuple(sections), about)
+    return Report(title, tuple(sections), about)
 
 
 def group_sections(
@@ -97,8 +97,8 @@ def curves(group: Group, made_by: str) -> Curves:
     """A panel for each column."""
     panels = [
         Panel(column, tuple(
-            Series(contestant.label, runs) for contestant in group.contestants
-            if (runs := group.at(contestant, column))
+            Series(variant.label, runs) for variant in group.variants
+            if (runs := group.at(variant, column))
         ))
         for column in group.columns
     ]  # fmt: skip
@@ -109,24 +109,24 @@ def curves(group: Group, made_by: str) -> Curves:
 def table(
     title: str,
     group: Group,
-    cell: Callable[[tuple[Record, ...]], Cell],
+    cell: Callable[[tuple[RunRecord, ...]], Cell],
     note: str,
     command: str,
     lowest: bool = False,
 ) -> Table:
-    """Contestants by columns; a place without runs stays empty."""
+    """Variants by columns; a place without runs stays empty."""
     rows = [
-        Row(labels, tuple(
-            cell(runs) if (runs := group.at(contestant, column)) else Cell()
+        ReportRow(labels, tuple(
+            cell(runs) if (runs := group.at(variant, column)) else Cell()
             for column in group.columns
         ))
-        for contestant, labels in _labels(group)
+        for variant, labels in _labels(group)
     ]  # fmt: skip
     header = (*_label_header(group), *group.columns)
     return Table(title, header, mark_best(rows, lowest=lowest), note, command, "partition")
 
 
-def rounds_cell(runs: Sequence[Record], target: float) -> Cell:
+def rounds_cell(runs: Sequence[RunRecord], target: float) -> Cell:
     """The rounds to a target over seeds; `never`, or how many get there, in words."""
     rounds = [run.rounds_to(target) for run in runs]
     cell = Cell.of(rounds, digits=0)
@@ -140,30 +140,30 @@ def rounds_cell(runs: Sequence[Record], target: float) -> Cell:
 def automatic_targets(group: Group) -> list[float]:
     """The highest multiples of ten that some mean accuracy reaches."""
     means = [
-        Cell.of(r.final_accuracy for r in group.at(contestant, column)).value
-        for contestant in group.contestants for column in group.columns
+        Cell.of(r.final_accuracy for r in group.at(variant, column)).value
+        for variant in group.variants for column in group.columns
     ]  # fmt: skip
     best = max((mean for mean in means if mean is not None), default=0.0)
     return [float(t) for t in range(10, 100, 10) if t < best][-AUTOMATIC:]
 
 
 def costs_table(group: Group, made_by: str) -> Table:
-    """Time and memory of each contestant, apart where the work of a round differs."""
+    """Time and memory of each variant, apart where the work of a round differs."""
     kinds: dict[str, list[str]] = {}
     for column in group.columns:
         kinds.setdefault(_work(group, column), []).append(column)
     rows = []
     for work, columns in kinds.items():
-        for contestant, labels in _labels(group):
-            runs = [run for column in columns for run in group.at(contestant, column)]
+        for variant, labels in _labels(group):
+            runs = [run for column in columns for run in group.at(variant, column)]
             if runs:
-                cells = _costs(contestant, runs)
-                rows.append(Row(labels, cells, work if len(kinds) > 1 else ""))
+                cells = _costs(variant, runs)
+                rows.append(ReportRow(labels, cells, work if len(kinds) > 1 else ""))
     header = (
-        "training, s a round",
-        "server, s a round",
-        "s an evaluation",
-        "s a run",
+        "training, s per round",
+        "server, s per round",
+        "s per evaluation",
+        "s per run",
         "memory, MB",
     )
     return Table(
@@ -184,9 +184,9 @@ def _work(group: Group, column: str) -> str:
     return ", ".join(words)
 
 
-def _costs(contestant: Contestant, runs: Sequence[Record]) -> tuple[Cell, ...]:
-    name = contestant.algorithm
-    remembers = name not in algorithms() or "codec" in settings_of(name)
+def _costs(variant: Variant, runs: Sequence[RunRecord]) -> tuple[Cell, ...]:
+    name = variant.algorithm
+    remembers = name not in algorithm_names() or "codec" in settings_of(name)
 
     def a_round(seconds: str) -> Iterable[float | None]:
         return (getattr(r, seconds) / r.rounds[-1] if r.rounds else None for r in runs)
@@ -211,7 +211,7 @@ def settings_table(found: Sequence[Group]) -> Table:
             cells = [_told(getattr(first, name)) for name in SETTINGS]
             seeds = sorted({run.experiment.seed for run in runs})
             cells += [Cell(", ".join(map(str, seeds))), _told(len(runs))]
-            rows.append(Row((group.dataset, column), tuple(cells)))
+            rows.append(ReportRow((group.dataset, column), tuple(cells)))
     return Table(
         "Settings", ("data set", "partition", *SETTINGS.values(), "seeds", "runs"), tuple(rows),
         "a round: clients that train in a round; averaged: last rounds whose mean is the final "
@@ -228,10 +228,10 @@ def _told(value: Any) -> Cell:
 def failures_table(found: Sequence[Group]) -> Table:
     """The runs without a result, and why."""
     rows = [
-        Row((group.dataset, column, contestant.label),
+        ReportRow((group.dataset, column, variant.label),
             (Cell(str(run.experiment.seed)), Cell(run.failure)))
-        for group in found for contestant in group.contestants for column in group.columns
-        for run in group.runs.get((contestant, column), ()) if run.failure is not None
+        for group in found for variant in group.variants for column in group.columns
+        for run in group.runs.get((variant, column), ()) if run.failure is not None
     ]  # fmt: skip
     return Table("Runs without a result",
                  ("data set", "partition", "algorithm", "seed", "why"), tuple(rows),
@@ -241,29 +241,29 @@ def failures_table(found: Sequence[Group]) -> Table:
 def commands(group: Group) -> str:
     """What to type for each row and column, with the first of its seeds."""
     lines = []
-    for contestant in group.contestants:
+    for variant in group.variants:
         for column in group.columns:
-            runs = group.at(contestant, column)
+            runs = group.at(variant, column)
             if runs:
                 others = ", ".join(str(run.experiment.seed) for run in runs[1:])
                 more = f"; also --seed {others}" if others else ""
-                lines.append(f"# {contestant.label}, {column}{more}")
-                lines.append(command(runs[0].experiment))
+                lines.append(f"# {variant.label}, {column}{more}")
+                lines.append(runs[0].command())
     return "\n".join(lines)
 
 
-def _of_paper(runs: Sequence[Record], paper: Paper | None) -> float | None:
+def _of_paper(runs: Sequence[RunRecord], paper: Paper | None) -> float | None:
     return paper(runs[0].experiment) if paper else None
 
 
-def _labels(group: Group) -> list[tuple[Contestant, tuple[str, ...]]]:
-    """Each contestant with its labels: its name, and its settings if any has some."""
+def _labels(group: Group) -> list[tuple[Variant, tuple[str, ...]]]:
+    """Each variant with its labels: its name, and its settings if any has some."""
     both = len(_label_header(group)) == 2
-    return [(c, (c.algorithm, c.settings) if both else (c.algorithm,)) for c in group.contestants]
+    return [(c, (c.algorithm, c.settings) if both else (c.algorithm,)) for c in group.variants]
 
 
 def _label_header(group: Group) -> tuple[str, ...]:
-    told = any(contestant.settings for contestant in group.contestants)
+    told = any(variant.settings for variant in group.variants)
     return ("algorithm", "settings") if told else ("algorithm",)
 
 

@@ -1,16 +1,17 @@
 """One round after the other: sample, train, step, evaluate.
 
-The evaluation of a round overlaps the training of the next, since both only read its model. Every
-random draw is keyed by (seed, round, purpose, client), so nothing depends on the order in which
-work is done, and a run that is continued draws what it would have drawn.
+`Engine.rounds` is the loop. The evaluation of a round overlaps the training of the next, since both
+only read its model. Every random draw is keyed by (seed, round, purpose, client), so nothing
+depends on the order in which work is done, and a run that is continued draws what it would have
+drawn.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import TracebackType
 from typing import Any
@@ -21,10 +22,18 @@ import torch
 from torch import nn
 
 from fedadavr.algorithms import Algorithm, Update
-from fedadavr.clients import Recipe
+from fedadavr.clients import LocalSGD
 from fedadavr.data import Federation
 from fedadavr.sampling import CAP, EVALUATE, sample
-from fedadavr.simulation.crew import Alone, Crew, Desk, Done, Evaluate, Train, Worker
+from fedadavr.simulation.workers import (
+    EvaluateJob,
+    InProcessWorker,
+    JobResult,
+    ProcessWorkers,
+    SharedBuffers,
+    TrainJob,
+    Worker,
+)
 from fedadavr.vector import Vector
 
 PATIENCE = 3  # rounds in a row without an acceptable reply, after which a run has diverged
@@ -33,18 +42,6 @@ CHUNK = 500  # examples evaluated at once; fixed, so that the sums do not depend
 
 class Diverged(ValueError):
     """Training has left the finite numbers; the message says where, and what to try."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a round's training tells."""
-
-    round: int
-    loss: float | None  # None if every reply was rejected
-    clients: list[int]
-    seconds_training: float
-    seconds_server: float
-    report: dict[str, Any]  # what the algorithm tells of itself; how many replies it rejected
 
 
 @dataclass(frozen=True)
@@ -58,19 +55,95 @@ class Evaluation:
     seconds: float
 
 
+@dataclass(frozen=True)
+class RoundReport:
+    """What a round tells."""
+
+    round: int
+    loss: float | None  # None if every reply was rejected
+    clients: list[int]
+    seconds_training: float  # of all workers together
+    seconds_server: float
+    report: dict[str, Any]  # what the algorithm tells of itself; how many replies it rejected
+    under_way: PendingEvaluation | None = field(default=None, repr=False)
+
+    @property
+    def rejected(self) -> int:
+        """How many replies were rejected, each at its own cost only."""
+        return int(self.report.get("rejected", 0))
+
+    @property
+    def seconds(self) -> float:
+        """What training and the server's step took, without the evaluation."""
+        return self.seconds_training + self.seconds_server
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The round's evaluation, waited for if need be; None where none was asked for."""
+        return None if self.under_way is None else self.under_way.result()
+
+
+class PendingEvaluation:
+    """An evaluation that the workers do while the next round trains."""
+
+    def __init__(self, engine: Engine) -> None:
+        engine.begin_evaluation()
+        self._engine: Engine | None = engine
+        self._found: Evaluation | None = None
+
+    def result(self) -> Evaluation:
+        """What it tells; the first call waits for it."""
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            self._found = engine.finish_evaluation()
+        if self._found is None:
+            raise Diverged("the evaluation has failed before")
+        return self._found
+
+
 class Engine:
     """Runs an algorithm on a federation.
 
     Parameters
     ----------
-    server : the algorithm
-    module : the model; its initial weights are the first model's
-    federation : the data
-    recipe : how clients train
-    fast : whether models that have a fast path take it
-    prepare : called in each worker process before anything else, to import the user's own code
-    w, round : where to start, if not at the beginning
-    patience : after so many rounds in a row in which every reply was rejected, it has diverged
+    server : Algorithm
+        The algorithm; its `client_lr` is the clients' rate.
+    module : nn.Module
+        The model; its initial weights are the first model's.
+    federation : Federation
+        The data.
+    local_sgd : LocalSGD
+        How clients train.
+    seed : int
+        Seed of who is sampled, and of every draw of a client.
+    clients_per_round : int
+        How many clients train in a round.
+    evaluate_clients, evaluate_examples : int, optional
+        An evaluation takes at most so many clients, drawn anew each time, and examples.
+    workers : int
+        Processes that train and evaluate; the result does not depend on it.
+    device : str
+        Where models live, as PyTorch names it.
+    fast : bool
+        Whether models that have a fast path take it.
+    prepare : Callable[[], None], optional
+        Called in each worker process before anything else, to import the user's own code.
+    w : Vector, optional
+        The model to go on from.
+    round : int
+        How many rounds it has done.
+    patience : int
+        After so many rounds in a row in which every reply was rejected, it has diverged.
+
+    Examples
+    --------
+    A run is a loop of one's own::
+
+        with Engine(server, module, federation, LocalSGD(0.01, 0.9, 1, 20), seed=42,
+                    clients_per_round=5) as engine:
+            for report in engine.rounds(20, evaluate_every=5):
+                if report.evaluation:
+                    print(report.round, report.loss, report.evaluation.accuracy)
     """
 
     def __init__(
@@ -78,7 +151,7 @@ class Engine:
         server: Algorithm,
         module: nn.Module,
         federation: Federation,
-        recipe: Recipe,
+        local_sgd: LocalSGD,
         *,
         seed: int,
         clients_per_round: int,
@@ -92,7 +165,12 @@ class Engine:
         round: int = 0,
         patience: int = PATIENCE,
     ) -> None:
-        self.server, self.federation, self.recipe, self.seed = server, federation, recipe, seed
+        self.server, self.federation, self.local_sgd, self.seed = (
+            server,
+            federation,
+            local_sgd,
+            seed,
+        )
         self.clients_per_round = clients_per_round
         self.evaluate_clients = evaluate_clients
         self.evaluate_examples = evaluate_examples
@@ -101,12 +179,15 @@ class Engine:
         parameters = [p.detach().reshape(-1) for p in module.parameters()]
         first = torch.cat(parameters) if w is None else torch.from_numpy(w)
         self._models = torch.stack([first, first])
-        self._desk: Desk | None = None
+        self._buffers: SharedBuffers | None = None
         self._training: list[int] = []
         self._evaluating: tuple[int, list[Any], int] | None = None
-        self._waiting: dict[type, list[Done]] = {Train: [], Evaluate: []}
-        worker = Worker(module, federation, recipe, seed, device, fast)
-        self._crew: Alone | Crew = Alone(worker) if workers == 1 else Crew(worker, workers, prepare)
+        self._pending: PendingEvaluation | None = None
+        self._waiting: dict[type, list[JobResult]] = {TrainJob: [], EvaluateJob: []}
+        worker = Worker(module, federation, local_sgd, seed, device, fast)
+        self._workers: InProcessWorker | ProcessWorkers = (
+            InProcessWorker(worker) if workers == 1 else ProcessWorkers(worker, workers, prepare)
+        )
 
     def __enter__(self) -> Engine:
         return self
@@ -117,12 +198,61 @@ class Engine:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        self._crew.close()
+        self._workers.close()
 
     @property
     def w(self) -> Vector:
         """The model after the last round."""
         return self._models[self.round % 2].numpy()
+
+    # --- rounds ---
+
+    def rounds(self, number: int, *, evaluate_every: int | None = None) -> Iterator[RoundReport]:
+        """Do so many more rounds, and yield a report after each.
+
+        While a report is looked at, `w` and `round` are those of its round; what is changed of the
+        server then counts from the next round on. A rejected reply costs only itself and is counted
+        in the report. An evaluation that the loop does not ask for at once overlaps the training of
+        the next round.
+
+        Parameters
+        ----------
+        number : int
+            How many rounds. A loop that was left can be followed by another, which goes on.
+        evaluate_every : int, optional
+            Evaluate the model after every round whose number is a multiple of this; None: never.
+
+        Yields
+        ------
+        RoundReport
+            The round, its training loss, its clients, what the algorithm tells, its seconds, and
+            its evaluation where one was asked for.
+
+        Raises
+        ------
+        Diverged
+            After `patience` rounds in a row in which every reply was rejected, or if the loss of an
+            evaluation is not finite.
+        """
+        if evaluate_every is not None and evaluate_every < 1:
+            raise ValueError(f"evaluate_every must be at least 1, got {evaluate_every}")
+        for _ in range(number):
+            trained = self.finish_training()
+            self._settle()
+            if evaluate_every is not None and self.round % evaluate_every == 0:
+                self._pending = PendingEvaluation(self)
+            try:
+                yield replace(trained, under_way=self._pending)
+            except GeneratorExit:  # the loop was left
+                self._settle()
+                raise
+        self._settle()
+
+    def _settle(self) -> None:
+        """Wait for an evaluation that nobody has waited for: its model's place is needed."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
 
     # --- training ---
 
@@ -139,24 +269,24 @@ class Engine:
         round = self.round + 1
         cohort = self.cohort(round)
         needs = self.server.needs
-        self._sit_down(len(cohort), needs.correction)
-        assert self._desk is not None
+        self._allocate_buffers(len(cohort), needs.correction)
+        assert self._buffers is not None
         parts = self.federation.train_parts
         cohort.sort(key=lambda client: (-len(parts[client]), client))  # the longest first
         for place, client in enumerate(cohort):
-            if self._desk.corrections is not None:
+            if self._buffers.corrections is not None:
                 correction = self.server.correction(str(client))
-                self._desk.corrections[place] = torch.from_numpy(correction)
-            job = Train(round, client, self.round % 2, place, self.server.client_lr)
-            self._crew.submit(job)
+                self._buffers.corrections[place] = torch.from_numpy(correction)
+            job = TrainJob(round, client, self.round % 2, place, self.server.client_lr)
+            self._workers.submit(job)
         self._training = cohort
 
-    def finish_training(self) -> Trained:
+    def finish_training(self) -> RoundReport:
         """Wait for the round's replies and step."""
         self.begin_training()
-        assert self._desk is not None
-        replies, cohort, parts = self._desk.replies, self._training, self.federation.train_parts
-        done = sorted(self._take(Train, len(cohort)), key=lambda d: d.job.place)  # type: ignore[union-attr]
+        assert self._buffers is not None
+        replies, cohort, parts = self._buffers.replies, self._training, self.federation.train_parts
+        done = sorted(self._take(TrainJob, len(cohort)), key=lambda d: d.job.place)  # type: ignore[union-attr]
         self._training = []
         round = self.round + 1
         began = time.perf_counter()
@@ -181,7 +311,7 @@ class Engine:
             if str(client) not in rejected
         ]
         sizes = [len(parts[client]) for client, _ in good]
-        return Trained(
+        return RoundReport(
             round,
             float(np.average([loss for _, loss in good], weights=sizes)) if good else None,
             sorted(cohort),
@@ -196,41 +326,41 @@ class Engine:
         self._reasons = self._reasons if refused else Counter()
         self._reasons.update(rejected.values())
         if refused >= self.patience:
-            lr, server_lr = self.server.client_lr, self.server.stepper.lr
+            lr, server_lr = self.server.client_lr, self.server.server_optimizer.lr
             raise Diverged(
                 f"round {round}: training has diverged, every reply of {refused} rounds in a row "
                 f"was rejected, most often because {self._reasons.most_common(1)[0][0]}: "
                 f"try a smaller client-lr than {lr:g} or a smaller server-lr than {server_lr:g}"
             )
 
-    def _sit_down(self, places: int, corrections: bool) -> None:
+    def _allocate_buffers(self, places: int, corrections: bool) -> None:
         """Have room for a cohort's replies, in memory that the workers share."""
-        if self._desk is None or len(self._desk.replies) < places:
+        if self._buffers is None or len(self._buffers.replies) < places:
             size = self._models.shape[1]
-            self._desk = Desk(
+            self._buffers = SharedBuffers(
                 self._models,
                 torch.zeros(places, size),
                 torch.zeros(places, size) if corrections else None,
             )
-            self._crew.use(self._desk)
+            self._workers.use(self._buffers)
 
     # --- evaluation ---
 
     def begin_evaluation(self) -> None:
         """Hand the evaluation of the model as it is now to the workers."""
         assert self._evaluating is None
-        self._sit_down(1, self.server.needs.correction)
+        self._allocate_buffers(1, self.server.needs.correction)
         indices, lengths = self._test_indices()
         chunks = [indices[i : i + CHUNK] for i in range(0, len(indices), CHUNK)]
         for number, chunk in enumerate(chunks):
-            self._crew.submit(Evaluate(self.round, self.round % 2, number, chunk))
+            self._workers.submit(EvaluateJob(self.round, self.round % 2, number, chunk))
         self._evaluating = (self.round, lengths, len(chunks))
 
     def finish_evaluation(self) -> Evaluation:
         """Wait for the evaluation under way."""
         assert self._evaluating is not None
         round, lengths, chunks = self._evaluating
-        done = sorted(self._take(Evaluate, chunks), key=lambda d: d.job.chunk)  # type: ignore[union-attr]
+        done = sorted(self._take(EvaluateJob, chunks), key=lambda d: d.job.chunk)  # type: ignore[union-attr]
         self._evaluating = None
         losses = np.concatenate([d.result[0] for d in done]).astype(np.float64)
         hits = np.concatenate([d.result[1] for d in done]).astype(np.float64)
@@ -238,7 +368,7 @@ class Engine:
         if not np.isfinite(loss):
             raise Diverged(
                 f"round {round}: diverged: the model's evaluation loss is {loss}: try a smaller "
-                f"server-lr than {self.server.stepper.lr:g}, or a smaller client-lr"
+                f"server-lr than {self.server.server_optimizer.lr:g}, or a smaller client-lr"
             )
         ends = np.cumsum([0, *lengths])
         clients = [100 * float(hits[lo:hi].mean()) for lo, hi in pairwise(ends) if hi > lo]
@@ -266,11 +396,11 @@ class Engine:
             indices, owners = indices[few], owners[few]
         return indices, np.bincount(owners, minlength=len(chosen)).tolist()
 
-    def _take(self, kind: type, number: int) -> list[Done]:
+    def _take(self, kind: type, number: int) -> list[JobResult]:
         """The results of one kind of jobs; the others' are kept until they are asked for."""
         waiting = self._waiting
         while len(waiting[kind]) < number:
-            done = self._crew.take()
+            done = self._workers.take()
             waiting[type(done.job)].append(done)
         taken, waiting[kind] = waiting[kind], []
         return taken

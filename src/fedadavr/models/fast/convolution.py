@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fedadavr.models.fast.program import ROWS, Bound, Layer, Piece, Step
+from fedadavr.models.fast.program import ROWS, Bound, BoundLayer, Layer, Piece
 
 POSITIONS = 16
 """Up to so many output positions, products are as fast as the library, or faster."""
@@ -98,7 +98,7 @@ class Products(Layer):
         """In rows."""
         return ROWS, ROWS
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """Products."""
         return _Products(b, self.taps)
 
@@ -109,16 +109,18 @@ Copies = list[tuple[Tensor, Tensor]]
 """Rooms, and the parts that are copied there before the products."""
 
 
-class _Products(Step):
+class _Products(BoundLayer):
     """Every product has its views from the start: making them takes time, too."""
 
     def __init__(self, b: Bound, taps: Taps) -> None:
         self._copies: Copies = []
         self._g_copies: Copies = []
         x, (weight,) = b.inputs[0].data, b.weights
-        self._forward = _Sum(b.out.data)
+        self._forward = _SumOfProducts(b.out.data)
         if b.training:
-            self._backward = _Sum(b.inputs[0].gradient, b.adds[0]) if b.wanted[0] else None
+            self._backward = (
+                _SumOfProducts(b.inputs[0].gradient, b.adds[0]) if b.wanted[0] else None
+            )
         self._weights: list[Product] = []
         self._decay = b.decay
         for tap in taps.taps:
@@ -147,7 +149,7 @@ class _Products(Step):
             self._backward()
 
 
-class _Sum:
+class _SumOfProducts:
     """A sum of products, each over some of the positions of `out`."""
 
     def __init__(self, out: Tensor, adds: bool = False) -> None:

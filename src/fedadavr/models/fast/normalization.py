@@ -9,7 +9,7 @@ import torch
 
 from fedadavr.kernels import call
 from fedadavr.models.fast import kernels
-from fedadavr.models.fast.program import ROWS, Bound, Layer, Piece, Step, Value
+from fedadavr.models.fast.program import ROWS, Bound, BoundLayer, Layer, Piece, Value
 
 _NOTHING = np.empty((0, 0, 0), np.float32)
 
@@ -21,7 +21,7 @@ class Normalization(Layer):
         self.pieces = [weight, bias]
         self.groups, self.eps, self.relu = groups, eps, relu
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """Loops."""
         return _Normalize(b, self)
 
@@ -39,7 +39,7 @@ class _Seen:
         return self._array
 
 
-class _Normalize(Step):
+class _Normalize(BoundLayer):
     def __init__(self, b: Bound, layer: Normalization) -> None:
         self._b, x, rows = b, b.inputs[0], b.out.kind.lies == ROWS
         self._values = [_Seen(value) for value in b.inputs]

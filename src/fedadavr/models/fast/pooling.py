@@ -7,7 +7,7 @@ from torch import nn
 
 from fedadavr.kernels import call
 from fedadavr.models.fast import kernels
-from fedadavr.models.fast.program import PLANES, Bound, Layer, Step
+from fedadavr.models.fast.program import PLANES, Bound, BoundLayer, Layer
 
 
 class MaxPooling(Layer):
@@ -29,7 +29,7 @@ class MaxPooling(Layer):
         """As PyTorch has it."""
         return PLANES, PLANES
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """Loops."""
         return _Pool(b, self.window)
 
@@ -41,7 +41,7 @@ def _both(side: int | tuple[int, ...]) -> int | None:
     return side[0] if len(set(side)) == 1 else None
 
 
-class _Pool(Step):
+class _Pool(BoundLayer):
     def __init__(self, b: Bound, window: tuple[int, int, int]) -> None:
         self._b, self._window = b, window
         self._where = torch.empty(b.out.data.shape, dtype=torch.uint8).flatten(0, 1).numpy()

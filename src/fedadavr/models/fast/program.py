@@ -1,8 +1,8 @@
 """A model as a list of steps on buffers that stay, forward and backward.
 
 A `Layer` is a step before the batch's size is known: which values it reads, which one it makes, and
-which parameters it has. `Layer.step` gives the `Step` for a batch of n, bound to its buffers; so a
-step has nothing left to do but compute. A value lies as PyTorch has it, (images, channels, height,
+which parameters it has. `Layer.step` gives the `BoundLayer` for a batch of n, bound to its buffers;
+so it has nothing left to do but compute. A value lies as PyTorch has it, (images, channels, height,
 width), or in rows, (height, width, images, channels), as matrix products leave it.
 """
 
@@ -73,7 +73,7 @@ class Value:
         return x.flatten(2).numpy() if x.dim() > 2 else x.numpy()
 
 
-class Step(ABC):
+class BoundLayer(ABC):
     """A layer bound to the buffers of a batch."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class Layer(ABC):
     """Its parameters."""
 
     @abstractmethod
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """For a batch."""
 
     def lies(self) -> tuple[str | None, str | None]:
@@ -191,7 +191,7 @@ class Program:
         values = [Value(kind, n) for kind in plan.kinds]
         self.input, self.output = values[plan.input], values[plan.output]
         last = {k: index for index, node in enumerate(plan.nodes) for k in node.inputs}
-        self.steps: list[Step] = []
+        self.steps: list[BoundLayer] = []
         rooms: dict[str, Tensor] = {}
         at = 0
         for index, node in enumerate(plan.nodes):
@@ -237,12 +237,12 @@ def give(target: Tensor, gradient: Tensor, adds: bool) -> None:
 class Laying(Layer):
     """Lays a value otherwise."""
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """Copies both ways."""
         return _Lay(b)
 
 
-class _Lay(Step):
+class _Lay(BoundLayer):
     def __init__(self, b: Bound) -> None:
         self._b = b
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from fedadavr.kernels import call
 from fedadavr.models.fast import kernels
-from fedadavr.models.fast.program import Bound, Layer, Piece, Step, keep
+from fedadavr.models.fast.program import Bound, BoundLayer, Layer, Piece, keep
 
 AT_ONCE = 8
 """Time steps whose gates are in the cache when the weights' gradient takes them."""
@@ -47,12 +47,12 @@ class LettersGRU(Layer):
     def __init__(self, pieces: list[Piece]) -> None:
         self.pieces = pieces
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """Products and loops."""
         return _Run(b)
 
 
-class _Run(Step):
+class _Run(BoundLayer):
     def __init__(self, b: Bound) -> None:
         self._b = b
         (self._length,) = b.inputs[0].kind.shape

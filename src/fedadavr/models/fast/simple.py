@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fedadavr.models.fast.program import PLANES, Bound, Layer, Piece, Step, give, keep
+from fedadavr.models.fast.program import PLANES, Bound, BoundLayer, Layer, Piece, give, keep
 
 _aten = torch.ops.aten
 
@@ -22,12 +22,12 @@ class Convolution(Layer):
         """As PyTorch has it."""
         return PLANES, PLANES
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """The library's."""
         return _Convolve(b, self)
 
 
-class _Convolve(Step):
+class _Convolve(BoundLayer):
     def __init__(self, b: Bound, layer: Convolution) -> None:
         self._b, self._layer = b, layer
         self._bias = b.weights[1] if len(b.weights) > 1 else None
@@ -58,12 +58,12 @@ class Dense(Layer):
     def __init__(self, weight: Piece, bias: Piece | None) -> None:
         self.pieces = [weight] if bias is None else [weight, bias]
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """Products."""
         return _Dense(b)
 
 
-class _Dense(Step):
+class _Dense(BoundLayer):
     def __init__(self, b: Bound) -> None:
         self._b = b
 
@@ -86,12 +86,12 @@ class _Dense(Step):
 class Mean(Layer):
     """The mean over all places of an image."""
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """A sum, and a division."""
         return _Mean(b)
 
 
-class _Mean(Step):
+class _Mean(BoundLayer):
     def __init__(self, b: Bound) -> None:
         self._b = b
         self._sides = (0, 1) if b.inputs[0].kind.lies != PLANES else (2, 3)
@@ -117,12 +117,12 @@ class Flatten(Layer):
         """In the order that PyTorch has."""
         return PLANES, PLANES
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """A copy."""
         return _Flatten(b)
 
 
-class _Flatten(Step):
+class _Flatten(BoundLayer):
     def __init__(self, b: Bound) -> None:
         self._b = b
 
@@ -139,12 +139,12 @@ class _Flatten(Step):
 class ReLU(Layer):
     """ReLU by itself."""
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """One operation each way."""
         return _ReLU(b)
 
 
-class _ReLU(Step):
+class _ReLU(BoundLayer):
     def __init__(self, b: Bound) -> None:
         self._b = b
 
@@ -161,12 +161,12 @@ class _ReLU(Step):
 class Sum(Layer):
     """The sum of two values."""
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """One operation each way."""
-        return _Sum(b)
+        return _Add(b)
 
 
-class _Sum(Step):
+class _Add(BoundLayer):
     def __init__(self, b: Bound) -> None:
         self._b = b
 

@@ -17,7 +17,7 @@ from torch import nn
 from fedadavr.kernels import call
 from fedadavr.models.fast import kernels
 from fedadavr.models.fast.convolution import plain
-from fedadavr.models.fast.program import ROWS, Bound, Layer, Piece, Step
+from fedadavr.models.fast.program import ROWS, Bound, BoundLayer, Layer, Piece
 
 LARGEST, CHANNELS = 64, 32
 """Up to so many positions, and from so many channels, it is faster than the library."""
@@ -70,12 +70,12 @@ class Winograd(Layer):
         """In rows."""
         return ROWS, ROWS
 
-    def step(self, b: Bound) -> Step:
+    def step(self, b: Bound) -> BoundLayer:
         """Transforms and products."""
         return _Transformed(b)
 
 
-class _Transformed(Step):
+class _Transformed(BoundLayer):
     def __init__(self, b: Bound) -> None:
         self._b, (weight,) = b, b.weights
         height, width, n, inputs = b.inputs[0].data.shape

@@ -1,0 +1,207 @@
+"""Bounds on what one reply does: what is clipped, and what is refused, before anything changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedadavr import kernels
+from fedadavr.algorithms.cohort import Cohort, Floats
+from fedadavr.algorithms.influence import (
+    AGAIN,
+    COUNTED,
+    FEWEST,
+    GROWTH,
+    LITTLE,
+    PORTION,
+)
+from fedadavr.algorithms.replies import Rejected, Update
+from fedadavr.memory.cohort_records import CohortRecords
+from fedadavr.naming import shown
+from fedadavr.vector import Vector
+
+if TYPE_CHECKING:
+    from fedadavr.algorithms.base import Algorithm
+
+log = logging.getLogger(__name__)
+
+MODEL = 0.1  # of the model's length: the scale of updates while fewer than three are known
+ZERO = 1e-3  # the magnitude of weights below which a model says nothing of a scale
+FINITE = float(np.finfo(np.float64).max)
+
+
+def excessive_claims(server: Algorithm, what: str, updates: list[Update]) -> dict[str, str]:
+    """Whose claims of examples or steps are beyond all that is known, and why."""
+    claims = [getattr(u, what) or 0 for u in updates]
+    largest = max(claims, default=0)
+    if not largest:
+        return {}
+    most, why = getattr(server, f"max_{what}"), f"max_{what}"
+    if most is None:
+        most, why = server.influence.most(what, claims)
+    if largest <= most:
+        return {}
+    return {
+        u.client: f"it claims {n} {what}, more than {most:.15g} ({why})"
+        for u, n in zip(updates, claims, strict=True)
+        if n > most
+    }
+
+
+def owners_of(cohort: Cohort) -> list[int] | None:
+    """The node of each record's client; None where a record is not one client's."""
+    return list(cohort.owners) if list(cohort.keys) == list(cohort.clients) else None
+
+
+def check_owners(cohort: Cohort, records: CohortRecords) -> None:
+    """A client's id stays with the node that first used it."""
+    owners = owners_of(cohort) or [0] * len(records.records)
+    reasons = {
+        client: f"this id belongs to node {record.owner}, and node {owner} claims it"
+        for client, record, owner in zip(records.clients, records.records, owners, strict=True)
+        if record is not None and owner and record.owner not in (0, owner)
+    }
+    if reasons:
+        raise Rejected(reasons)
+
+
+def check_finite(
+    server: Algorithm, w: Vector, cohort: Cohort, weights: Sequence[Any], lengths: Floats
+) -> None:
+    """Refuse replies that are not finite, or longer than `max_norm`."""
+    bound = FINITE if server.max_norm is None else server.max_norm
+    if all(length <= bound for length in lengths.tolist()):
+        return
+    if not np.isfinite(w).all():
+        raise ValueError("w: the model holds NaN or infinity; nothing was changed")
+    reasons = {}
+    for client, reply, length in zip(cohort.clients, weights, lengths, strict=True):
+        tensors = [reply] if isinstance(reply, np.ndarray) else reply
+        if not all(np.isfinite(tensor).all() for tensor in tensors):
+            reasons[client] = "the weights hold NaN or infinity"
+        elif not np.isfinite(length):
+            reasons[client] = "w - w_i, or it divided by client_lr, is beyond float32"
+        elif length > bound:
+            reasons[client] = f"|w - w_i| is {length:.3g}, above max_norm {bound:g}"
+    raise Rejected(reasons)
+
+
+def fractions(server: Algorithm, cohort: Cohort) -> Floats:
+    """How long each update may be, of the bound: less for fewer steps, where they divide it."""
+    if not server.needs.steps:
+        return np.ones(len(cohort))
+    known = server.influence.steps
+    middle = (len(cohort) - 1) // 2
+    typical = known.median if known.known > FEWEST else np.sort(cohort.steps)[middle]
+    usual = replace(cohort, steps=np.full(len(cohort), float(typical)))
+    momentum = server.needs.momentum or 0.0
+    ratio = cohort.effective_steps(momentum) / usual.effective_steps(momentum)
+    return np.minimum(1.0, ratio)
+
+
+def clip(
+    server: Algorithm, w: Vector, cohort: Cohort, lengths: Floats, inverse: Vector
+) -> tuple[npt.NDArray[np.bool_], Floats] | None:
+    """Whose updates are too long, and the lengths to learn from instead of theirs.
+
+    Their factors in `inverse` become what makes them as long as the scale.
+    """
+    rate, history = server.client_lr, server.influence.history
+    part = fractions(server, cohort)
+    longest = max((lengths / part).tolist())
+    if not server.clip or longest <= server.clip * rate * history:
+        return None  # so it is nearly always
+    model = 0.0
+    if server.influence.lengths.known < LITTLE:
+        # A tenth, since a client's update is hardly as long as the model; one that starts at
+        # zero counts as if its weights were of magnitude one.
+        length, root = float(np.linalg.norm(w.astype(np.float64))), float(np.sqrt(len(w)))
+        model = MODEL * (length if length > ZERO * root else root)
+    bound = server.clip * rate * server.influence.scale(lengths / rate, model / rate, server.round)
+    clipped: npt.NDArray[np.bool_] = lengths > bound * part
+    if not clipped.any():
+        return None
+    exact = (bound / server.clip * part[clipped] / lengths[clipped]) / rate
+    factor = exact.astype(np.float32)
+    # Never longer than that, also where float32 has few digits left or none.
+    factor = np.where(factor > exact, np.nextafter(factor, np.float32(0)), factor)
+    inverse[clipped] = np.copysign(factor, inverse[clipped])
+    return clipped, np.where(clipped, COUNTED * bound * part, lengths)
+
+
+def remembered_sizes(server: Algorithm, cohort: Cohort, records: CohortRecords) -> list[int]:
+    """The number of examples that each client of the cohort is remembered with.
+
+    It is what the client says, unless that is far more than what others say: since a record counts
+    for as long as its client stays away, one reply must not be most of the memory. Sizes that the
+    server was told (`population`) are believed; a client that comes again may grow threefold.
+    """
+    memory, claims = server.memory, cohort.examples
+    sizes = [int(n) for n in claims]
+    usual, anybody = server.influence.usual_examples(claims)
+    off = not server.clip or server.max_share is not None
+    if memory is None or memory.weights == "clients" or off or max(sizes) <= anybody:
+        return sizes
+    everyone = max(memory.weight, float(np.minimum(claims, GROWTH * usual).sum()))
+    for i, (client, record) in enumerate(zip(cohort.clients, records.records, strict=True)):
+        told = memory.population.size_of(client) or 0
+        before = 0.0 if record is None else record.weight
+        others = everyone - max(before, min(sizes[i], GROWTH * usual))
+        most = min(GROWTH * usual, max(anybody, PORTION * others))
+        most = max(most, AGAIN * before, told, 1)
+        if sizes[i] > most:
+            log.warning(
+                "round %d: client %s says that it has %d examples; until it comes again it is "
+                "remembered with %d", server.round + 1, shown(client), sizes[i], int(most),
+            )  # fmt: skip
+            sizes[i] = int(most)
+    return sizes
+
+
+def check_magnitudes(server: Algorithm, cohort: Cohort, lengths: Floats, top: Vector) -> None:
+    """Refuse what float32 cannot carry: squares in moments and cosines, or a new record."""
+    squared = server.server_optimizer.v.size > 0 or server.vectors is not None
+    largest = float(kernels.LARGEST)
+    most = float(kernels.LARGEST_SQUARED) if squared else largest
+    most *= min(1.0, server.client_lr)  # since g_i is longer
+    reasons = {
+        client: f"|w - w_i| is {length:.3g}, more than this server can carry in float32"
+        for client, length in zip(cohort.clients, lengths.tolist(), strict=True)
+        if not length <= most
+    }
+    for k, magnitude in enumerate(top.tolist() if server.memory is not None else ()):
+        if not magnitude <= largest:
+            for client in cohort.clients[cohort.first[k] : cohort.first[k + 1]]:
+                reasons[client] = "what would be stored of it is more than float32 can carry"
+    if reasons:
+        raise Rejected(reasons)
+
+
+def check_step(
+    server: Algorithm, cohort: Cohort, rate: float, gain: Floats, lengths: Floats
+) -> None:
+    """Refuse a round as a whole whose step could leave the finite numbers.
+
+    The memory's part in it was bounded when it was stored.
+    """
+    news = float(np.abs(gain) @ lengths)
+    squared = server.server_optimizer.v.size > 0
+    most = float(kernels.LARGEST_SQUARED) if squared else float(kernels.LARGEST) / rate
+    if not news <= most:
+        why = f"the round's step, of length {news:.3g}, is more than float32 can carry"
+        raise Rejected(dict.fromkeys(cohort.clients, why))
+
+
+def tell_clipped(round: int, cohort: Cohort, places: list[int], sent: Any, used: Any) -> None:
+    """Say whose updates were clipped."""
+    i = max(places, key=lambda place: sent[place])
+    log.warning(
+        "round %d: %d of %d updates clipped, the longest that of client %s from length "
+        "%.3g to %.3g",
+        round, len(places), len(cohort), shown(cohort.clients[i]), sent[i], used[i],
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+"""`fedadavr memory plan`: how much room a memory takes."""
+
+from __future__ import annotations
+
+import json as json_format
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fedadavr.experiments.plan import PlanRow
+
+
+def plan(
+    model: tuple[str, ...] = (),
+    parameters: tuple[float, ...] = (),
+    clients: tuple[int, ...] = (1_000, 10_000, 100_000),
+    clients_per_round: int = 5,
+    json: bool = False,
+) -> None:
+    """Say how much RAM and disk a memory of every client takes.
+
+    Args:
+        model: Models by name, such as lenet5, resnet18, gru (default: lenet5 and resnet18).
+        parameters: Models by their number of parameters, such as 1.2e6.
+        clients: How many clients there are.
+        clients_per_round: How many of them come in a round.
+        json: One line of JSON.
+    """
+    from fedadavr.experiments.plan import layouts, plan_rows
+    from fedadavr.vector import Layout
+
+    for name, values in (("clients", clients), ("parameters", parameters),
+                         ("clients-per-round", (clients_per_round,))):  # fmt: skip
+        for value in values:
+            if not 1 <= value <= 1e13:
+                raise ValueError(f"--{name} must be from 1 to 1e13, got {value:g}")
+    chosen = {f"{int(p):,}": Layout({"x": (int(p),)}) for p in parameters}
+    if not parameters or model:
+        chosen |= layouts(model or ("lenet5", "resnet18"))
+    rows = plan_rows(chosen, clients, clients_per_round)
+    if json:
+        print(json_format.dumps([asdict(r) for r in rows]))
+    else:
+        show_plan(rows)
+
+
+def show_plan(rows: list[PlanRow]) -> None:
+    """The plan as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="GB, of 10^9 bytes", title_justify="left")
+    for name in ("model", "clients", "codec", "paper", "in RAM", "lmdb:\nRAM", "lmdb:\ndisk",
+                 "redis:\nRAM"):  # fmt: skip
+        left = name in ("model", "codec")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    before = None
+    for r in rows:
+        if before and (before.model, before.clients) != (r.model, r.clients):
+            table.add_section()
+        before = r
+        figures = (r.paper_gb, r.ram_gb, r.lmdb_ram_gb, r.lmdb_disk_gb, r.redis_gb)
+        table.add_row(r.model, f"{r.clients:,}", r.codec, *(f"{x:.3g}" if x < 1000 else f"{x:,.0f}"
+                                                           for x in figures))  # fmt: skip
+    console = Console()
+    console.print(table)
+    console.print(
+        "paper: its own unit, parameters * 4 / 2^20 * clients / 1000, at the codec's bits. "
+        "lmdb's RAM is the same for any number of clients; its disk holds the state three times, "
+        "as a commit never writes over the last one, nor over what it has just freed."
+    )

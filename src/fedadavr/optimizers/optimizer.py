@@ -1,0 +1,182 @@
+"""What an optimizer is: two functions on one block, and its facts. One step over a flat vector.
+
+Its state is two moments at most, and a count of steps. A step is made in place and in one pass by
+the kernels; LAMB needs one more, for its norms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedadavr import kernels
+from fedadavr.checks import number, positive
+from fedadavr.kernels.terms import Hyper, OptimizerStep
+from fedadavr.plugins import Registry
+from fedadavr.vector import Layout, Vector
+
+TrustRatio = Literal["tensor", "global"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a named optimizer differs from the others."""
+
+    direct: kernels.BlockFunction
+    """Writes the direction u of the step w - lr * u; with `trust`, from the moments alone."""
+    move: kernels.BlockFunction | None = None
+    """Moves the moments by a gradient; None: it has none."""
+    moments: Literal["", "v", "mv"] = ""
+    """Which it keeps."""
+    lr: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    bias: Literal["moments", "rate", "none"] = "moments"
+    """Where the bias of the moments is corrected."""
+    trust: bool = False
+    """Whether each tensor's step is scaled by |w| / |u|."""
+
+
+OPTIMIZERS: Registry[Rule] = Registry("optimizer", "fedadavr.optimizers")
+
+
+class Optimizer:
+    """A server optimizer over one flat vector.
+
+    Parameters
+    ----------
+    name : one of `OPTIMIZERS`
+    layout : the model's layout (LAMB's trust ratio is per tensor)
+    lr, beta1, beta2, eps : None for the optimizer's own default
+    weight_decay : added once to the gradient, as weight_decay * w
+    trust_ratio : LAMB only, one ratio per tensor or one for the whole model
+
+    >>> layout = Layout({"x": (2,)})
+    >>> optimizer = Optimizer("adam", layout, lr=0.1)
+    >>> optimizer.step(np.zeros(2, np.float32), np.array([3.0, -4.0], np.float32)).round(4)
+    array([-0.1,  0.1], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        layout: Layout,
+        *,
+        lr: float | None = None,
+        beta1: float | None = None,
+        beta2: float | None = None,
+        eps: float | None = None,
+        weight_decay: float = 0.0,
+        trust_ratio: TrustRatio = "tensor",
+    ) -> None:
+        self.rule = OPTIMIZERS.find(name)
+        self.name = name
+        self.layout = layout
+        self.lr = _in_float32("server_lr", self.rule.lr if lr is None else lr)
+        self.beta1 = _decay("beta1", self.rule.beta1 if beta1 is None else beta1)
+        self.beta2 = _decay("beta2", self.rule.beta2 if beta2 is None else beta2)
+        self.eps = _in_float32("eps", self.rule.eps if eps is None else eps)
+        self.weight_decay = number("weight_decay", weight_decay)
+        if not (math.isfinite(weight_decay) and weight_decay >= 0):
+            raise ValueError(
+                f"weight_decay must be a finite number from 0 up, got {weight_decay!r}"
+            )
+        self.trust_ratio = trust_ratio
+        if trust_ratio not in ("tensor", "global"):
+            raise ValueError(f"trust_ratio must be 'tensor' or 'global', got {trust_ratio!r}")
+        self.steps = 0
+        self.m, self.v = (
+            np.zeros(layout.size if which in self.rule.moments else 0, np.float32)
+            for which in ("m", "v")
+        )
+
+    def next(self, client_lr: float = 1.0) -> OptimizerStep:
+        """The numbers of the next step; `steps` moves when it is `done`."""
+        t = self.steps + 1
+        rate, first, second = self.lr, 1.0, 1.0
+        if self.rule.bias == "moments":
+            first, second = 1 / (1 - self.beta1**t), 1 / (1 - self.beta2**t)
+        elif self.rule.bias == "rate":
+            rate *= math.sqrt(1 - self.beta2 ** (t + 1)) / (1 - self.beta1 ** (t + 1))
+        hyper = Hyper(self.weight_decay, self.beta1, self.beta2, self.eps, first, second)
+        rule, largest = self.rule, kernels.LARGEST_SQUARED if self.v.size else kernels.LARGEST
+        return OptimizerStep(
+            rule.move.address if rule.move else 0, rule.direct.address, np.array(hyper), rate,
+            float(largest), rule.trust, self.m, self.v, client_lr,
+        )  # fmt: skip
+
+    def done(
+        self, step: OptimizerStep, w: Vector, out: Vector, norms: npt.NDArray[np.float64]
+    ) -> None:
+        """Close a step: count it, and where the model was held back, move it now."""
+        if step.hold:
+            rates = step.rate * self._trust(norms)
+            blocks = self.layout.blocks
+            kernels.run(kernels.finish, blocks, step, rates, w, out)
+        self.steps += 1
+
+    def _trust(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Each tensor's |w| / |direction|, and 1 where either is zero."""
+        first = self.layout.blocks.first
+        squares = np.add.reduceat(norms, first, axis=1)
+        if self.trust_ratio == "global":
+            squares = np.broadcast_to(squares.sum(axis=1, keepdims=True), squares.shape)
+        weight, update = np.sqrt(squares)
+        both = (weight > 0) & (update > 0)
+        ratio = np.divide(weight, update, out=np.ones_like(weight), where=both)
+        return np.minimum(ratio, 1e30)  # a float32, whatever it is multiplied with
+
+    def step(self, w: Vector, gradient: Vector, out: Vector | None = None) -> Vector:
+        """One step from w along a gradient; returns the new model (in `out`, if given)."""
+        out = np.empty_like(w) if out is None else out
+        step, blocks = self.next(), self.layout.blocks
+        norms = np.zeros((2, blocks.number))
+        kernels.run(kernels.optimize, blocks, step, w, gradient, out, norms)
+        self.done(step, w, out, norms)
+        return out
+
+    def state_dict(self, *, copy: bool = True) -> dict[str, Any]:
+        """The state: the name, the count of steps, and the moments (copies, unless told)."""
+        m, v = (self.m.copy(), self.v.copy()) if copy else (self.m, self.v)
+        return {"name": self.name, "steps": self.steps, "m": m, "v": v}
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise unless the state fits this optimizer; changes nothing."""
+        if state["name"] != self.name:
+            raise ValueError(f"the state is of optimizer {state['name']!r}, this is {self.name!r}")
+        for key, mine in (("m", self.m), ("v", self.v)):
+            if np.shape(state[key]) != mine.shape:
+                raise ValueError(
+                    f"the state's moment {key} has shape {np.shape(state[key])}, need {mine.shape}"
+                )
+            if np.asarray(state[key]).dtype != np.float32:
+                raise ValueError(f"the state's moment {key!r} is not float32")
+            if not np.isfinite(state[key]).all():
+                raise ValueError(
+                    f"the state's moment {key} holds NaN or infinity: see fedadavr memory repair"
+                )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state made by `state_dict`."""
+        self.check_state(state)
+        self.steps = int(state["steps"])
+        self.m[...] = state["m"]
+        self.v[...] = state["v"]
+
+
+def _in_float32(name: str, value: float) -> float:
+    """The value, if it is a number above zero that stays one in float32."""
+    if not 1e-37 <= positive(name, value) <= 1e37:
+        raise ValueError(f"{name} must lie between 1e-37 and 1e37, got {value!r}")
+    return float(value)
+
+
+def _decay(name: str, value: float) -> float:
+    if not 0 <= number(name, value) < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+    return float(value)
