@@ -250,6 +250,68 @@ def _center(mean_g, mean_y, mean_c, remembers, count, cross, n):
             cross[4] -= _dot(mean_y, mean_c, n)
 
 
+@_jit
+def _correlate(p, g, y, c_at, remembers, count, mean_g, mean_y, mean_c, cross, n):
+    """One reply's part in the products of g, y and the vector at the address."""
+    if remembers and count:
+        c = carray(pointer(c_at), n, np.float32)
+        _products(p, g, y, c, mean_g, mean_y, mean_c, cross, n)
+        return
+    _add(p, g, mean_g, n)
+    cross[0] += p * _dot(g, g, n)
+    if remembers:
+        _add(p, y, mean_y, n)
+        cross[1] += p * _dot(g, y, n)
+        cross[3] += p * _dot(y, y, n)
+    if count:
+        c = carray(pointer(c_at), n, np.float32)
+        _add(p, c, mean_c, n)
+        cross[2] += p * _dot(g, c, n)
+        cross[5] += p * _dot(c, c, n)
+
+
+@_jit
+def _pull_vectors(vectors, fed, a, r, moved, n):
+    """r += sum_z pull_z c_z; and where the vectors begin that more than one reply moves."""
+    for z in range(len(vectors.address)):
+        c = carray(pointer(vectors.address[z] + 4 * a), n, np.float32)
+        if vectors.pull[z] != 0.0:
+            _add(vectors.pull[z], c, r, n)
+        if vectors.keep[z] != 1.0 and fed[z] != 1:
+            _scale(vectors.keep[z], c, moved[z], n)
+
+
+@_jit
+def _push_vector(vectors, fed, i, a, g, moved, n):
+    """What reply i adds to its vector; one that only it moves is moved at once."""
+    z = vectors.of[i]
+    if fed[z] != 1:
+        _add(vectors.push[i], g, moved[z], n)
+    elif vectors.keep[z] != 1.0:
+        c = carray(pointer(vectors.address[z] + 4 * a), n, np.float32)
+        _move(vectors.keep[z], vectors.push[i], g, c, n)
+
+
+@_jit
+def _place_vectors(vectors, fed, a, moved, n):
+    """The vectors that several replies have moved, or none."""
+    for z in range(len(vectors.address)):
+        if vectors.keep[z] != 1.0 and fed[z] != 1:
+            c = carray(pointer(vectors.address[z] + 4 * a), n, np.float32)
+            c[:] = moved[z, :n]
+
+
+@_jit
+def _next_bytes(blocks, weights, b, hi, last, t, k, n):
+    """Where the bytes lie that are needed after a record's: the next reply's, or block's."""
+    if last < len(weights):
+        return weights[last, t] + 4 * k, 4 * n
+    if b + 1 < hi:
+        size = 4 * (blocks.stop[b + 1] - blocks.start[b + 1])
+        return weights[0, blocks.tensor[b + 1]] + 4 * blocks.within[b + 1], size
+    return 0, 0
+
+
 # --- passes over all blocks ----------------------------------------------------------------------
 
 
@@ -340,23 +402,11 @@ def advance(
             mean_g[:n] = 0.0
             mean_y[:n] = 0.0
             mean_c[:n] = 0.0
-        for z in range(count):
-            c = carray(pointer(vectors.address[z] + 4 * a), n, np.float32)
-            if vectors.pull[z] != 0.0:
-                _add(vectors.pull[z], c, r, n)
-            if vectors.keep[z] != 1.0 and fed[z] != 1:
-                _scale(vectors.keep[z], c, moved[z], n)
+        _pull_vectors(vectors, fed, a, r, moved, n)
         for record in range(len(first) - 1):
             alone = first[record + 1] - first[record] == 1 and keep == 0.0 and lean == 0.0
             # The memory bus would idle while a block is computed: let it bring the next reply's.
-            last = first[record + 1]
-            if last < len(weights):
-                ahead, size = weights[last, t] + 4 * k, 4 * n
-            elif b + 1 < hi:
-                size = 4 * (blocks.stop[b + 1] - blocks.start[b + 1])
-                ahead = weights[0, blocks.tensor[b + 1]] + 4 * blocks.within[b + 1]
-            else:
-                ahead, size = 0, 0
+            ahead, size = _next_bytes(blocks, weights, b, hi, first[record + 1], t, k, n)
             if remembers:
                 _fetch(ahead, 0, 4, size)
                 data, scale = records.old[record] + records.offset[t], records.scale[record, t]
@@ -375,29 +425,23 @@ def advance(
                     _add(gain[i], g, r, n)
                     if remembers:
                         _add(records.share[i], g, s, n)
-                if learns and remembers and count:
-                    c = carray(pointer(vectors.address[vectors.of[i]] + 4 * a), n, np.float32)
-                    _products(part[i], g, y, c, mean_g, mean_y, mean_c, cross[:, b], n)
-                elif learns:
-                    p = part[i]
-                    _add(p, g, mean_g, n)
-                    cross[0, b] += p * _dot(g, g, n)
-                    if remembers:
-                        _add(p, y, mean_y, n)
-                        cross[1, b] += p * _dot(g, y, n)
-                        cross[3, b] += p * _dot(y, y, n)
-                    if count:
-                        c = carray(pointer(vectors.address[vectors.of[i]] + 4 * a), n, np.float32)
-                        _add(p, c, mean_c, n)
-                        cross[2, b] += p * _dot(g, c, n)
-                        cross[5, b] += p * _dot(c, c, n)
+                if learns:
+                    c_at = vectors.address[vectors.of[i]] + 4 * a if count else 0
+                    _correlate(
+                        part[i],
+                        g,
+                        y,
+                        c_at,
+                        remembers,
+                        count,
+                        mean_g,
+                        mean_y,
+                        mean_c,
+                        cross[:, b],
+                        n,
+                    )
                 if count:
-                    z = vectors.of[i]
-                    if fed[z] != 1:
-                        _add(vectors.push[i], g, moved[z], n)
-                    elif vectors.keep[z] != 1.0:
-                        c = carray(pointer(vectors.address[z] + 4 * a), n, np.float32)
-                        _move(vectors.keep[z], vectors.push[i], g, c, n)
+                    _push_vector(vectors, fed, i, a, g, moved, n)
             if remembers:
                 stored = g if alone else s
                 _fetch(ahead, 2, 4, size)
@@ -409,10 +453,7 @@ def advance(
                 _move_total(now, new.after[record], stored, new.before[record], y, n)
         if learns:
             _center(mean_g, mean_y, mean_c, remembers, count, cross[:, b], n)
-        for z in range(count):
-            if vectors.keep[z] != 1.0 and fed[z] != 1:
-                c = carray(pointer(vectors.address[z] + 4 * a), n, np.float32)
-                c[:] = moved[z, :n]
+        _place_vectors(vectors, fed, a, moved, n)
         if step.client_lr != 1.0:
             factor = np.float32(step.client_lr)
             for j in range(n):
