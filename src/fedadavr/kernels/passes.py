@@ -219,8 +219,8 @@ def _land(b, rate, hold, w, u, out, norms, n):
 
 
 @_jit
-def _optimize(b, step, w, G, u, m, v, out, norms, n):
-    """One optimizer step on a block: its state moves, and so does the model, unless it is held.
+def _shrink(step, w, G, n):
+    """Weight decay, and the bound on a gradient's magnitude.
 
     Rounds that would overflow are refused before they come here; if one does come, what it leaves
     is finite.
@@ -228,12 +228,14 @@ def _optimize(b, step, w, G, u, m, v, out, norms, n):
     if step.hyper[0] != 0.0:
         _add(step.hyper[0], w, G, n)
     _saturate(np.float32(step.largest), G, n)
-    gradient, hyper = G.ctypes.data, step.hyper.ctypes.data
-    first, second, direction = m.ctypes.data, v.ctypes.data, u.ctypes.data
+
+
+@_jit
+def _move_and_direct(step, gradient, m, v, direction, hyper, n):
+    """The optimizer's block functions, on addresses (to take one costs an atomic count)."""
     if step.move != 0:
-        call_optimizer(step.move, gradient, first, second, direction, n, hyper)
-    call_optimizer(step.direct, gradient, first, second, direction, n, hyper)
-    _land(b, step.rate, step.hold, w, u, out, norms, n)
+        call_optimizer(step.move, gradient, m, v, direction, n, hyper)
+    call_optimizer(step.direct, gradient, m, v, direction, n, hyper)
 
 
 @_jit
@@ -327,6 +329,7 @@ def measure(lo, hi, blocks, replies, records, sketch, square, peak):
     y = np.empty(BLOCK, np.float32)
     zero = np.zeros(BLOCK, np.float32)
     scratch = np.empty(SCRATCH, np.uint16)
+    y_at, scratch_at = y.ctypes.data, scratch.ctypes.data
     first, inverse = replies.first, replies.inverse
     own = records.keep != 0.0 or records.lean != 0.0
     for b in range(lo, hi):
@@ -337,7 +340,7 @@ def measure(lo, hi, blocks, replies, records, sketch, square, peak):
             alone = not own and first[record + 1] - first[record] == 1
             if own:
                 data, scale = records.old[record] + records.offset[t], records.scale[record, t]
-                call_codec(records.decode, data, k, n, scale, y.ctypes.data, scratch.ctypes.data)
+                call_codec(records.decode, data, k, n, scale, y_at, scratch_at)
                 _start_record(records.keep, records.lean, y, records.total[a : a + n], s, n)
             elif not alone:
                 s[:n] = 0.0
@@ -354,6 +357,7 @@ def measure(lo, hi, blocks, replies, records, sketch, square, peak):
                     _add(records.share[i], g, s, n)
             if not alone:
                 peak[record, b] = _peak(s, n)
+    scratch[0] = 0  # so that numba, which sees only its address in use, does not free it earlier
 
 
 @_jit
@@ -386,6 +390,9 @@ def advance(
     zero = np.zeros(BLOCK, np.float32)
     start_total = np.zeros(BLOCK, np.float64)
     scratch = np.empty(SCRATCH, np.uint16)
+    g_at, s_at, y_at, r_at = g.ctypes.data, s.ctypes.data, y.ctypes.data, r.ctypes.data
+    m_at, v_at, hyper_at = step.m.ctypes.data, step.v.ctypes.data, step.hyper.ctypes.data
+    scratch_at = scratch.ctypes.data
     for b in range(lo, hi):
         a, n, t = blocks.start[b], blocks.stop[b] - blocks.start[b], blocks.tensor[b]
         k = blocks.within[b]
@@ -410,7 +417,7 @@ def advance(
             if remembers:
                 _fetch(ahead, 0, 4, size)
                 data, scale = records.old[record] + records.offset[t], records.scale[record, t]
-                call_codec(records.decode, data, k, n, scale, y.ctypes.data, scratch.ctypes.data)
+                call_codec(records.decode, data, k, n, scale, y_at, scratch_at)
                 _fetch(ahead, 1, 4, size)
                 if not alone:
                     _add(-recall[record], y, r, n)
@@ -446,9 +453,7 @@ def advance(
                 stored = g if alone else s
                 _fetch(ahead, 2, 4, size)
                 data, scale = new.new[record] + records.offset[t], new.scale[record, t]
-                call_codec(
-                    records.encode, data, k, n, scale, stored.ctypes.data, scratch.ctypes.data
-                )
+                call_codec(records.encode, data, k, n, scale, g_at if alone else s_at, scratch_at)
                 _fetch(ahead, 3, 4, size)
                 _move_total(now, new.after[record], stored, new.before[record], y, n)
         if learns:
@@ -458,7 +463,11 @@ def advance(
             factor = np.float32(step.client_lr)
             for j in range(n):
                 r[j] *= factor
-        _optimize(b, step, x, r, g, step.m[a : a + n], step.v[a : a + n], out[a : a + n], norms, n)
+        _shrink(step, x, r, n)
+        here = 4 * a
+        _move_and_direct(step, r_at, m_at + here, v_at + here, g_at, hyper_at, n)
+        _land(b, step.rate, step.hold, x, g, out[a : a + n], norms, n)
+    scratch[0] = 0  # as in `measure`
 
 
 @_jit
@@ -467,11 +476,15 @@ def optimize(lo, hi, blocks, step, w, G, out, norms):
     x = np.empty(BLOCK, np.float32)
     r = np.empty(BLOCK, np.float32)
     u = np.empty(BLOCK, np.float32)
+    r_at, u_at, hyper_at = r.ctypes.data, u.ctypes.data, step.hyper.ctypes.data
     for b in range(lo, hi):
         a, z, n = blocks.start[b], blocks.stop[b], blocks.stop[b] - blocks.start[b]
         x[:n] = w[a:z]
         r[:n] = G[a:z]
-        _optimize(b, step, x, r, u, step.m[a:z], step.v[a:z], out[a:z], norms, n)
+        _shrink(step, x, r, n)
+        m_at, v_at = step.m.ctypes.data + 4 * a, step.v.ctypes.data + 4 * a
+        _move_and_direct(step, r_at, m_at, v_at, u_at, hyper_at, n)
+        _land(b, step.rate, step.hold, x, u, out[a:z], norms, n)
 
 
 @_jit
