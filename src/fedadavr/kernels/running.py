@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_AT_ONCE = 64  # blocks that one thread takes at a time
+_GROUP = 32  # blocks that one thread takes at a time, or a few times as many; they share a sketch
 _SERIAL_BELOW = 128  # blocks; a thread takes longer to start than this many take
 _threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _ready: set[Callable[..., None]] = set()
@@ -64,13 +64,15 @@ def run(kernel: Callable[..., None], blocks: Blocks, *args: Any) -> None:
     if _threads == 1 or count < _SERIAL_BELOW or kernel not in _ready:
         call(kernel, 0, count, blocks, *args)
         return
-    starts = itertools.count(0, _AT_ONCE)
+    # Few calls, since each costs some microseconds, but enough for all threads to end together.
+    at_once = _GROUP * max(1, min(8, count // (4 * _GROUP * _threads)))
+    starts = itertools.count(0, at_once)
     failed: list[BaseException] = []
 
     def work() -> None:
         try:
             while (lo := next(starts)) < count:
-                kernel(lo, min(lo + _AT_ONCE, count), blocks, *args)
+                kernel(lo, min(lo + at_once, count), blocks, *args)
         except BaseException as error:  # of a helper, too, where nobody else would see it
             failed.append(error)
 
