@@ -88,7 +88,7 @@ def test_every_algorithm_resumes_from_a_store(name: str, tmp_path: Path) -> None
 
 def test_large_arrays_are_cut_and_joined(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model larger than one value of the store comes back whole."""
-    monkeypatch.setattr("fedadavr.stores.persistent.CHUNK", 1000)
+    monkeypatch.setattr("fedadavr.stores.state_format.CHUNK", 1000)
     ram = server_on(None)
     expected = digest(ram, play(ram, 3))
     for rounds in (2, 3):

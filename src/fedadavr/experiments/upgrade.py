@@ -16,7 +16,7 @@ from fedadavr.stores import Record, open_store
 from fedadavr.stores.addresses import open_any_store
 from fedadavr.stores.format1 import OldStore
 from fedadavr.stores.lmdb import BESIDE, lock
-from fedadavr.stores.persistent import fill
+from fedadavr.stores.state_format import fill
 
 
 def is_old_run(path: Path) -> bool:

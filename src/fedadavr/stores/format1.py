@@ -16,8 +16,9 @@ from typing import Any, Self
 import lmdb
 import numpy as np
 
-from fedadavr.stores.persistent import fill, parse_json
+from fedadavr.stores.persistent import parse_json
 from fedadavr.stores.seal import NONCE, Seal
+from fedadavr.stores.state_format import fill
 from fedadavr.stores.store import Damaged, Member, Record, State, StoreError
 
 HEADER = struct.Struct("<4sBBBx16sQQQQI")

@@ -19,7 +19,8 @@ import lmdb
 import numpy as np
 
 from fedadavr.stores.addresses import bad_address
-from fedadavr.stores.persistent import TABLES, Changes, Chunks, Manifest, PersistentStore, Undo
+from fedadavr.stores.backend import TABLES, Changes, Chunks, Manifest, Undo
+from fedadavr.stores.persistent import PersistentStore
 from fedadavr.stores.store import STORES, StoreError, StoreLost
 
 MANIFEST = b"manifest"

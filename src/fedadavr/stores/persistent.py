@@ -13,42 +13,42 @@ import base64
 import hashlib
 import json
 import logging
-import math
 import os
 import re
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from fedadavr.stores import record_format
+from fedadavr.stores.backend import (
+    TABLES,
+    Backend,
+    Changes,
+    Chunks,
+    Manifest,
+    Undo,
+    pack_undo,
+    unpack_undo,
+)
 from fedadavr.stores.seal import TAG, Seal
+from fedadavr.stores.state_format import StateFormat
 from fedadavr.stores.store import Damaged, Member, Record, State, StoreError
 
 FORMAT = 2
-CHUNK = 1 << 26  # the largest value that is written in one piece, in bytes
 SNAPSHOTS = 5  # how many are kept; the oldest goes when another is taken
-TABLES = ("clients", "updates", "members", "rounds")
 LISTED = ("clients", "members", "rounds")  # in the manifest's sum; a header vouches for its update
 CLEAR = ("format", "id", "commit", "key_check")  # what can be read of a manifest without the key
 MODULUS = 1 << 128
-LONG = 400  # bytes of an array's name, beyond which its hash stands for it in keys
 
 log = logging.getLogger(__name__)
-
-Manifest = dict[str, Any]
-Chunks = dict[str, Any]
-Changes = dict[str, dict[str, Any]]  # by table and key, the new value; None: removed
 
 
 class OldFormat(ValueError):
     """The store was written by a former version: it can be looked at, and converted."""
 
 
-class PersistentStore(ABC):
+class PersistentStore(Backend):
     """A store whose commits outlive the process."""
 
     durable = True
@@ -210,7 +210,7 @@ class PersistentStore(ABC):
         chunks: Chunks | None = None
         if state is not None:
             chunks = {}
-            manifest["state"], manifest["arrays"] = self._pack_state(state, chunks)
+            manifest["state"], manifest["arrays"] = self._state_format.pack(state, chunks)
         newest = max(self.snapshots, default=-1)
         undo = Undo(newest, self._undo_of(changes, newest) if newest >= 0 else {})
         if snapshot is not None and snapshot > newest and chunks is not None:
@@ -228,7 +228,7 @@ class PersistentStore(ABC):
         tree = self._manifest["state"]
         if tree is None:
             return None
-        return self._unpack_state(tree, self._manifest["arrays"])
+        return self._state_format.unpack(tree, self._manifest["arrays"], self._chunks)
 
     def members(self) -> dict[str, Member]:
         """The clients without a record that are known by name."""
@@ -302,7 +302,7 @@ class PersistentStore(ABC):
         later = [r for r in self.snapshots if r > round]
         for snapshot in [*reversed(later), round]:
             for packed in self._read_undo(snapshot):
-                table, key, value = _unpack_undo(packed)
+                table, key, value = unpack_undo(packed)
                 changes[table][key] = value
         manifest = dict(
             self._manifest, commit=self._manifest["commit"] + 1, state=then["state"],
@@ -314,7 +314,9 @@ class PersistentStore(ABC):
                 f"{self.where}: not all that was there in round {round} still is: take --force and "
                 "then repair it, or another snapshot, or a backup; nothing was changed"
             )
-        self._unpack_state(then["state"], then["arrays"], kept)  # raises if it is damaged
+        self._state_format.unpack(
+            then["state"], then["arrays"], lambda _: kept
+        )  # raises if damaged
         self._write(changes, kept, manifest, Undo(emptied=[round, *later], dropped=later))
         self._manifest = manifest
 
@@ -331,7 +333,7 @@ class PersistentStore(ABC):
             mine = [name for name in fresh if places[name][0] == table]
             values = self._values(table, [places[name][1] for name in mine])
             for name, value in zip(mine, values, strict=True):
-                found[name] = _pack_undo(*places[name], value)
+                found[name] = pack_undo(*places[name], value)
         return found
 
     # --- entries ---
@@ -413,150 +415,9 @@ class PersistentStore(ABC):
             record.data = record.data.copy()  # small values lie anywhere in a page
         return record
 
-    # --- the state ---
-
-    def _pack_state(self, state: State, chunks: Chunks) -> tuple[Any, dict[str, Any]]:
-        """The state without its arrays, and their descriptions; puts their bytes into `chunks`."""
-        arrays: dict[str, Any] = {}
-        tree = strip(state, "state", arrays)
-        about = {}
-        for name, array in arrays.items():
-            raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            tags = {}
-            short = name
-            if len(name.encode()) > LONG:
-                short = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
-            for k, at in enumerate(range(0, len(raw), CHUNK)):
-                piece = f"{short}/{k}"
-                tag, chunks[piece] = self._seal.close(
-                    self._place("state", piece), raw[at : at + CHUNK]
-                )
-                tags[piece] = tag.hex()
-            about[name] = {"dtype": array.dtype.str, "shape": list(array.shape), "chunks": tags}
-        return tree, about
-
-    def _unpack_state(
-        self, tree: Any, about: Mapping[str, Any], chunks: Chunks | None = None
-    ) -> Any:
-        """The state with its arrays put in again; a chunk that is wrong or missing is an error."""
-        arrays = {}
-        for name, description in about.items():
-            try:
-                dtype, shape = np.dtype(description["dtype"]), tuple(description["shape"])
-                tags = {piece: bytes.fromhex(tag) for piece, tag in description["chunks"].items()}
-                size = math.prod(shape) * dtype.itemsize
-                whole = dtype.kind in "biufc" and all(type(s) is int and s >= 0 for s in shape)
-            except (KeyError, TypeError, ValueError, AttributeError):
-                whole = False
-            if not whole:
-                raise StoreError(f"{self.where}: the array {name} is described wrongly")
-            found = self._chunks(list(tags)) if chunks is None else chunks
-            pieces = [self._open_chunk(piece, tag, found) for piece, tag in tags.items()]
-            if sum(map(len, pieces)) != size:
-                raise StoreError(
-                    f"{self.where}: the array {name} has {sum(map(len, pieces))} of {size} bytes"
-                )
-            array = np.empty(shape, dtype)
-            raw, at = array.reshape(-1).view(np.uint8), 0
-            for data in pieces:
-                raw[at : at + len(data)] = data
-                at += len(data)
-            arrays[name] = array
-        return fill(tree, arrays)
-
-    def _open_chunk(self, piece: str, tag: bytes, found: Chunks) -> Any:
-        stored = found.get(piece)
-        data = None
-        if stored is not None:
-            data = self._seal.open(self._place("state", piece), tag, stored)
-        if data is None:
-            wrong = "is missing" if stored is None else "has a wrong checksum"
-            raise StoreError(f"{self.where}: the array {piece} {wrong}: restore it from a backup")
-        return data
-
-    def _settle(self) -> None:  # noqa: B027, most stores know
-        """Find out what became of a commit that failed, where that is not known."""
-
-    # --- what a store must do ---
-
-    @abstractmethod
-    def _read_manifest(self) -> Any | None:
-        """The manifest's bytes, None if there is none yet."""
-
-    @abstractmethod
-    def _read(self, clients: Sequence[str]) -> list[tuple[Any | None, Any | None]]:
-        """The header and the payload of each client's record."""
-
-    @abstractmethod
-    def _scan(self, data: bool) -> Iterator[tuple[str, Any, Any | None]]:
-        """All clients with their header and, if asked for, payload."""
-
-    @abstractmethod
-    def _values(self, table: str, keys: Sequence[str]) -> list[Any | None]:
-        """Entries of a table."""
-
-    @abstractmethod
-    def _entries(self, table: str) -> Iterator[tuple[str, Any]]:
-        """All entries of a table."""
-
-    @abstractmethod
-    def _chunks(self, names: list[str]) -> Chunks:
-        """Chunks of the state's arrays."""
-
-    @abstractmethod
-    def _write(
-        self, changes: Changes, chunks: Chunks | None, manifest: Manifest, undo: Undo
-    ) -> None:
-        """All of this, or nothing; `chunks` replace all chunks, None leaves them as they are."""
-
-    @abstractmethod
-    def _not_undone(self, snapshot: int, names: list[str]) -> list[str]:
-        """Those of these entries that are not kept for the snapshot yet."""
-
-    @abstractmethod
-    def _read_undo(self, snapshot: int) -> Iterator[Any]:
-        """The entries kept for a snapshot."""
-
-    @abstractmethod
-    def _read_kept(self, snapshot: int, names: Iterable[str]) -> Chunks:
-        """A snapshot's manifest and chunks."""
-
     @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """The room that the store takes, in bytes."""
-
-    @abstractmethod
-    def erase(self) -> None:
-        """Remove the store, with all of its records."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of files and connections."""
-
-
-@dataclass
-class Undo:
-    """What a commit keeps and drops so that one can go back."""
-
-    newest: int = -1  # the snapshot that entries are kept for
-    entries: dict[str, bytes] = field(default_factory=dict)  # as they were before this commit
-    snapshot: int = -1  # the round of a snapshot that this commit takes
-    kept: Chunks = field(default_factory=dict)  # its manifest and chunks
-    emptied: list[int] = field(default_factory=list)  # snapshots whose entries are dropped
-    dropped: list[int] = field(default_factory=list)  # whose manifest and chunks are dropped
-
-
-def _pack_undo(table: str, key: str, value: Any | None) -> bytes:
-    head = json.dumps([table, key, value is not None]).encode()
-    return b"".join((len(head).to_bytes(4, "little"), head, b"" if value is None else bytes(value)))
-
-
-def _unpack_undo(raw: Any) -> tuple[str, str, bytes | None]:
-    raw = bytes(raw)
-    end = 4 + int.from_bytes(raw[:4], "little")
-    table, key, there = json.loads(raw[4:end])
-    return table, key, raw[end:] if there else None
+    def _state_format(self) -> StateFormat:
+        return StateFormat(self._seal, partial(self._place, "state"), self.where)
 
 
 def _member(member: Member) -> dict[str, Any]:
@@ -578,22 +439,3 @@ def parse_json(raw: Any) -> Any:
         return json.loads(raw[9:])
     except ValueError:
         return None
-
-
-def strip(tree: Any, name: str, arrays: dict[str, Any]) -> Any:
-    """The tree with its arrays taken out and named."""
-    if isinstance(tree, dict):
-        return {key: strip(value, f"{name}.{key}", arrays) for key, value in tree.items()}
-    if isinstance(tree, np.ndarray):
-        arrays[name] = tree
-        return {"array": name}
-    return tree
-
-
-def fill(tree: Any, arrays: Mapping[str, Any]) -> Any:
-    """The tree with its arrays put in again."""
-    if isinstance(tree, dict):
-        if set(tree) == {"array"} and isinstance(tree["array"], str) and tree["array"] in arrays:
-            return arrays[tree["array"]]
-        return {key: fill(value, arrays) for key, value in tree.items()}
-    return tree

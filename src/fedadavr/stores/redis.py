@@ -39,7 +39,8 @@ from redis.exceptions import (
 )
 
 from fedadavr.stores.addresses import bad_address, public
-from fedadavr.stores.persistent import Changes, Chunks, Manifest, PersistentStore, Undo
+from fedadavr.stores.backend import Changes, Chunks, Manifest, Undo
+from fedadavr.stores.persistent import PersistentStore
 from fedadavr.stores.store import STORES, StoreError, StoreLost
 
 LEASE = 30.0  # seconds after which a server that is not heard of has lost the store
