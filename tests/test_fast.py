@@ -14,7 +14,7 @@ from fedadavr.clients import FlatModel, LocalSGD
 from fedadavr.data import Arrays
 from fedadavr.models import build
 from fedadavr.models.fast import Path, Plain, winograd
-from fedadavr.models.fast.convolution import Products, taps_of
+from fedadavr.models.fast.convolution import TapProducts, taps_of
 from fedadavr.models.fast.normalization import Normalization
 from fedadavr.models.fast.pooling import MaxPooling
 from fedadavr.models.fast.program import PLANES, ROWS, Bound, Decay, Kind, Layer, Piece, Value
@@ -240,7 +240,7 @@ def test_convolutions_by_products(
     expected.backward(g)
     assert conv.weight.grad is not None
     assert z.grad is not None
-    layer = Products(Piece(slice(0, 0), ()), taps)
+    layer = TapProducts(Piece(slice(0, 0), ()), taps)
     weight = taps_last(conv.weight.detach(), taps.rows, taps.columns)
     out, g_x, (g_w,) = passed(layer, z.detach(), [weight], g, ROWS, added)
     torch.testing.assert_close(out, expected.detach(), rtol=1e-5, atol=1e-6)

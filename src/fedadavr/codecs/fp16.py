@@ -33,6 +33,7 @@ def _from_half(typing_context, bits):
 
 @codec_function
 def decode(data, first, count, scale, values, scratch):
+    """The values that the bytes read as."""
     stored = carray(pointer(data + 2 * first), count, np.uint16)
     y = carray(pointer(values), count, np.float32)
     for j in range(count):
@@ -41,6 +42,7 @@ def decode(data, first, count, scale, values, scratch):
 
 @codec_function
 def encode(data, first, count, scale, values, scratch):
+    """The bytes of the values, which become what they read as."""
     stored = carray(pointer(data + 2 * first), count, np.uint16)
     s = carray(pointer(values), count, np.float32)
     for j in range(count):

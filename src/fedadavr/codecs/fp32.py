@@ -9,6 +9,7 @@ from fedadavr.kernels import codec_function, pointer
 
 @codec_function
 def decode(data, first, count, scale, values, scratch):
+    """The values that the bytes read as."""
     stored = carray(pointer(data + 4 * first), count, np.float32)
     y = carray(pointer(values), count, np.float32)
     for j in range(count):
@@ -17,6 +18,7 @@ def decode(data, first, count, scale, values, scratch):
 
 @codec_function
 def encode(data, first, count, scale, values, scratch):
+    """The bytes of the values, which become what they read as."""
     stored = carray(pointer(data + 4 * first), count, np.float32)
     s = carray(pointer(values), count, np.float32)
     for j in range(count):

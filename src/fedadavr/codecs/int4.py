@@ -13,6 +13,7 @@ from fedadavr.kernels import codec_function, pointer
 
 @codec_function
 def decode(data, first, count, scale, values, scratch):
+    """The values that the bytes read as."""
     half = (count + 1) // 2
     stored = carray(pointer(data + first // 2), half, np.uint8)
     pair = carray(pointer(scratch), half, np.uint16)
@@ -26,6 +27,7 @@ def decode(data, first, count, scale, values, scratch):
 
 @codec_function
 def encode(data, first, count, scale, values, scratch):
+    """The bytes of the values, which become what they read as."""
     half = (count + 1) // 2
     stored = carray(pointer(data + first // 2), half, np.uint8)
     pair = carray(pointer(scratch), half, np.uint16)

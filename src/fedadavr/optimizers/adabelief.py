@@ -10,6 +10,7 @@ from fedadavr.optimizers.optimizer import OPTIMIZERS, Rule
 
 @optimizer_function
 def move(gradient, m, v, direction, count, hyper):
+    """The moments move by a gradient."""
     g = carray(pointer(gradient), count, np.float32)
     first = carray(pointer(m), count, np.float32)
     second = carray(pointer(v), count, np.float32)

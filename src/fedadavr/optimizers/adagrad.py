@@ -14,6 +14,7 @@ LARGEST = np.float32(1e38)  # v only grows: it stays finite
 
 @optimizer_function
 def move(gradient, m, v, direction, count, hyper):
+    """The moments move by a gradient."""
     g = carray(pointer(gradient), count, np.float32)
     second = carray(pointer(v), count, np.float32)
     for j in range(count):
@@ -22,6 +23,7 @@ def move(gradient, m, v, direction, count, hyper):
 
 @optimizer_function
 def direct(gradient, m, v, direction, count, hyper):
+    """The direction of the step."""
     g = carray(pointer(gradient), count, np.float32)
     second = carray(pointer(v), count, np.float32)
     u = carray(pointer(direction), count, np.float32)

@@ -9,6 +9,7 @@ from fedadavr.optimizers.optimizer import OPTIMIZERS, Rule
 
 @optimizer_function
 def direct(gradient, m, v, direction, count, hyper):
+    """The direction of the step."""
     g = carray(pointer(gradient), count, np.float32)
     u = carray(pointer(direction), count, np.float32)
     for j in range(count):

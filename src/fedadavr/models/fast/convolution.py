@@ -88,7 +88,7 @@ def _length(span: slice) -> int:
     return int(span.stop - span.start)
 
 
-class Products(Layer):
+class TapProducts(Layer):
     """The convolution, with a weight of (rows, columns, inputs, outputs) of the taps it keeps."""
 
     def __init__(self, weight: Piece, taps: Taps) -> None:
@@ -99,7 +99,7 @@ class Products(Layer):
         return ROWS, ROWS
 
     def step(self, b: Bound) -> BoundLayer:
-        """Products."""
+        """TapProducts."""
         return _Products(b, self.taps)
 
 

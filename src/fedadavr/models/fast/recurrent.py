@@ -48,7 +48,7 @@ class LettersGRU(Layer):
         self.pieces = pieces
 
     def step(self, b: Bound) -> BoundLayer:
-        """Products and loops."""
+        """TapProducts and loops."""
         return _Run(b)
 
 

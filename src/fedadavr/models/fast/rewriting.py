@@ -13,7 +13,7 @@ from torch import Tensor, fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
 
 from fedadavr.models.fast import recurrent, simple, winograd
-from fedadavr.models.fast.convolution import Products, taps_of
+from fedadavr.models.fast.convolution import TapProducts, taps_of
 from fedadavr.models.fast.normalization import Normalization
 from fedadavr.models.fast.path import Path
 from fedadavr.models.fast.pooling import MaxPooling
@@ -221,7 +221,7 @@ class _Writer:
         if taps is not None:
             self.gains = True
             piece = Piece(weight.at, weight.shape, (taps.rows, taps.columns))
-            self._put(node, Products(piece, taps), x)
+            self._put(node, TapProducts(piece, taps), x)
             return
         usual = layer.groups == 1 and layer.padding_mode == "zeros" and layer.dilation == (1, 1)
         if not usual or isinstance(layer.padding, str):

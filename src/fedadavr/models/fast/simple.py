@@ -59,7 +59,7 @@ class Dense(Layer):
         self.pieces = [weight] if bias is None else [weight, bias]
 
     def step(self, b: Bound) -> BoundLayer:
-        """Products."""
+        """TapProducts."""
         return _Dense(b)
 
 
