@@ -258,10 +258,13 @@ class ClientMemory(RecordTable):
         inner = state["server"]["memory"]
         if inner is None:
             return None, state
-        layout = Layout({name: tuple(shape) for name, shape in state["layout"].items()})
-        memory = cls(layout, inner["codec"], weights=inner["weights"], store=store,
-                     prune_after=inner["prune_after"])  # fmt: skip
-        memory.load_state_dict(inner)
+        try:
+            layout = Layout({name: tuple(shape) for name, shape in state["layout"].items()})
+            memory = cls(layout, inner["codec"], weights=inner["weights"], store=store,
+                         prune_after=inner["prune_after"])  # fmt: skip
+            memory.load_state_dict(inner)
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError):
+            raise _not_ours(store) from None
         memory.population.changed.clear()
         return memory, state
 
@@ -281,8 +284,12 @@ def stored_state(store: Store) -> State | None:
                 "placed": [c for c, m in members.items() if m.placed],
             }
     except (KeyError, TypeError, AttributeError):
-        raise StoreError(
-            f"{getattr(store, 'where', 'the store')}: its state is not one of this program: "
-            "restore it from a backup"
-        ) from None
+        raise _not_ours(store) from None
     return state
+
+
+def _not_ours(store: Store) -> StoreError:
+    return StoreError(
+        f"{getattr(store, 'where', 'the store')}: its state is not one of this program: "
+        "restore it from a backup"
+    )
