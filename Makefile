@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 export FLWR_TELEMETRY_ENABLED = 0
 export RAY_USAGE_STATS_ENABLED = 0
 
-.PHONY: setup demo test crash torture deployment-test flower-simulation flower-deployment lint format bench crosscheck clean
+.PHONY: setup demo test crash torture mutants deployment-test flower-simulation flower-deployment lint format bench crosscheck clean
 
 setup: $(STAMP)
 
@@ -30,6 +30,10 @@ crash: setup  # two hundred kills for each store, some twenty minutes
 torture: setup  # a thousand kills and faults, then 100,000 odd inputs at every door; make torture SEED=7
 	$(BIN)/python -m tests.torture --faults 1000 $(if $(SEED),--seed $(SEED))
 	FUZZ=20000 $(BIN)/python -m pytest -q tests/test_doors.py
+
+mutants: setup  # wrong changes that tests should notice; make mutants SAMPLE=200 SEED=1 MINUTES=60, again to go on
+	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(MINUTES),--minutes $(MINUTES))
 
 deployment-test: setup  # a real Flower deployment is killed in several ways, some minutes
 	$(BIN)/python -m pytest -q -m deployment tests/test_flower_deployment.py
@@ -57,4 +61,4 @@ bench: setup
 	$(BIN)/fedadavr bench server
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants

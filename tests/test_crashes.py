@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from fedadavr.memory.verify import check
 from fedadavr.stores import open_store
 from fedadavr.stores.persistent import PersistentStore
 from tests.rounds import digest, play, server_on
+from tests.seeds import new_rng
 
 CHILD = ["-u", "-m", "tests.rounds"]
 ROOT = Path(__file__).parent.parent
@@ -21,9 +21,7 @@ ROOT = Path(__file__).parent.parent
 
 def killed_again_and_again(address: str, kills: int, every: int, key: Path | None) -> None:
     """Kill a child at random moments after it has opened the store, and check what is left."""
-    seed = time.time_ns()
-    print("seed of the kills:", seed)  # shown if it fails
-    rng = random.Random(seed)
+    rng = new_rng()
     rounds = 100_000  # more than can be made before the last kill
     words = [sys.executable, *CHILD, address, str(rounds), str(every), *([str(key)] if key else [])]
     reached = 0

@@ -18,6 +18,7 @@ from fedadavr.experiments.folder import RunFolder
 from fedadavr.memory import ClientMemory
 from fedadavr.stores import open_store
 from fedadavr.stores.addresses import public
+from fedadavr.stores.record_format import SIZE
 from tests.redis_servers import RedisServer
 from tests.rounds import play, server_on
 from tests.test_stores import spoil
@@ -48,6 +49,11 @@ def test_inspect_shows_what_is_there(filled: str, capsys: pytest.CaptureFixture[
     kept = records(filled)
     assert (view["clients"], view["codec"], view["round"]) == (len(kept), "int8", 15)
     assert sum(view["staleness"].values()) == len(kept)
+    for ages, number in view["staleness"].items():
+        low, _, high = ages.partition("-")
+        there = [15 - r for _, r, _, _ in kept.values() if int(low) <= 15 - r <= int(high or low)]
+        assert number == len(there), ages
+    assert view["record_bytes"] == sum(SIZE + len(data) for *_, data in kept.values())
     oldest = min(round for _, round, _, _ in kept.values())
     assert view["stalest"][0]["round"] == oldest
     assert view["stalest"][0]["staleness"] == 15 - oldest

@@ -19,6 +19,7 @@ from fedadavr.stores import open_store
 from tests import reference
 from tests.rounds import digest
 from tests.test_algorithms import reference_server
+from tests.test_promises import snapshot
 
 LAYOUT = Layout({"a": (30, 9), "b": (11,)})
 
@@ -337,9 +338,12 @@ def test_a_state_of_other_memories_is_refused() -> None:
     """And nothing changes."""
     server = algorithm("fedadavr-plus", LAYOUT)
     play(server, 3)
-    for other in ({"memories": "own"}, {"centers": 1}):
+    for settings in ({"memories": "own"}, {"centers": 1}):
+        other = algorithm("fedadavr-plus", LAYOUT, **settings)
+        before = snapshot(other)
         with pytest.raises(ValueError, match="the state"):
-            algorithm("fedadavr-plus", LAYOUT, **other).load_state_dict(server.state_dict())
+            other.load_state_dict(server.state_dict())
+        assert snapshot(other) == before
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

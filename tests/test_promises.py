@@ -13,6 +13,8 @@ from fedadavr import Layout, Rejected, Update, algorithm, kernels
 from fedadavr.algorithms import algorithm_names
 from fedadavr.codecs import CODECS
 from fedadavr.memory import ClientMemory
+from fedadavr.memory.population import Population
+from fedadavr.memory.vectors import difference
 
 LAYOUT = Layout({"a": (5, 3), "b": (4,)})
 ALGORITHMS = algorithm_names()  # before another test brings its own
@@ -167,6 +169,53 @@ def test_leaving_twice_is_leaving_once() -> None:
         memory.forget("nobody")
     with pytest.raises(ValueError, match="join: client 'x': the number of examples"):
         memory.join("x", -5)
+
+
+def test_who_is_not_seen_yet_has_the_mean_size() -> None:
+    """Of the seen; before anybody is seen, of those whose sizes were told."""
+    population = Population({"a": 10, "b": 30})
+    for client in ("c", "d", "e"):
+        population.join(client)
+    assert (population.count, population.size) == (5, 40 + 3 * 20)
+    population.join("c", 50)  # it tells its size later
+    assert (population.count, population.size) == (5, 90 + 2 * 30)
+    population.see("a", None, 40.0)
+    assert (population.count, population.size) == (5, 40 + 30 + 50 + 2 * 40)
+
+
+def test_scaffold_sends_the_mean_control_less_the_clients_own() -> None:
+    """The mean is over all of the population: who was not seen counts, with a control of zero."""
+    server: Any = algorithm("scaffold", LAYOUT, population=10)
+    w = LAYOUT.zeros()
+    for seed in (1, 2):
+        w = server.step(w, some_updates(w, "abc", seed))
+    controls = {client: server.memory.update_of(client) for client in "abc"}
+    mean = sum(c.astype(float) for c in controls.values()) / 10
+    for client in "abc":
+        np.testing.assert_allclose(
+            server.correction(client), mean - controls[client], rtol=1e-5, atol=1e-6
+        )
+    np.testing.assert_allclose(server.correction("new"), mean, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("examples", [2**63 - 1, 2**63])
+def test_examples_fit_63_bits(examples: int) -> None:
+    """As a record's header has them."""
+    server = algorithm("fedvarp", LAYOUT, max_examples=2**64)
+    updates = [Update("a", LAYOUT.zeros(), examples)]
+    if examples < 2**63:
+        server.step(LAYOUT.zeros(), updates)
+    else:
+        with pytest.raises(Rejected, match=r"must be less than 2\^63"):
+            server.step(LAYOUT.zeros(), updates)
+
+
+def test_an_update_is_the_way_from_the_model_over_the_rate() -> None:
+    """g_i = (w - w_i) / client_lr, in one piece or in tensors; a difference has a rate below 0."""
+    w, reply = np.array([[1, 2, 3, 4], [0.5, 2, 1, 8]], np.float32)
+    for whole in (reply, [reply[:1], reply[1:]]):
+        np.testing.assert_array_equal(difference(w, whole, np.float32(4)), (w - reply) * 4)
+        np.testing.assert_array_equal(difference(w, whole, np.float32(-4)), reply * 4)
 
 
 def test_a_client_of_no_cluster_is_rejected() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from fedadavr.experiments.folder import RunFolder
 from fedadavr.experiments.run import RunOptions, run
 from fedadavr.simulation import Diverged
 from tests.rounds import flat, opened
+from tests.seeds import new_rng
 
 ROOT = Path(__file__).parent.parent
 
@@ -100,9 +100,7 @@ def test_kill_9_at_any_moment_loses_nothing(workers: str, mine: str, tmp_path: P
         command("run", *settings, "--out", str(tmp_path / "whole")), check=True, capture_output=True
     )
     out = tmp_path / "killed"
-    seed = time.time_ns()
-    print("seed of the kills:", seed)
-    rng = random.Random(seed)
+    rng = new_rng()
     often = ["--checkpoint-every", "7", "--workers", workers]
     words = command("run", *settings, "--out", str(out), *often)
     kills, deadline = 0, time.monotonic() + 150

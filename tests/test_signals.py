@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from fedadavr.stores.lmdb import LmdbStore
 from fedadavr.stores.persistent import PersistentStore
 from tests.redis_servers import wait_for
 from tests.rounds import digest
+from tests.seeds import new_rng
 from tests.test_runs import children_of, outcome
 
 ROOT = Path(__file__).parent.parent
@@ -72,9 +72,7 @@ def test_a_signal_at_any_moment_leaves_whole_rounds(
 ) -> None:
     """With a commit every third round; the run that goes on ends as one never interrupted."""
     address = f"lmdb:{tmp_path / 'store'}"
-    seed = time.time_ns()
-    print("seed of the signals:", seed)
-    rng = random.Random(seed)
+    rng = new_rng()
     reached = 0
     for _ in range(3):
         at = rng.randint(2, 4), rng.uniform(0, 0.1)  # in the step, the commit, or soon after
@@ -247,9 +245,7 @@ def test_sigterm_ends_a_run_after_its_round(workers: str, mine: str, tmp_path: P
 @pytest.mark.parametrize("store", [False, True])
 def test_a_second_signal_leaves_whole_rounds(store: bool, mine: str, tmp_path: Path) -> None:
     """At seeded moments, in a step or a commit: what is kept is sound, and goes on."""
-    seed = time.time_ns()
-    print("seed of the signals:", seed)
-    rng = random.Random(seed)
+    rng = new_rng()
     out, address = tmp_path / "run", f"lmdb:{tmp_path / 'store'}"
     words = ["--store", address, "--commit-every", "3"] if store else ["--checkpoint-every", "3"]
     process = running(mine, out, *words)

@@ -26,6 +26,7 @@ from fedadavr.stores.addresses import open_any_store
 from fedadavr.stores.lmdb import LmdbStore
 from fedadavr.stores.persistent import OldFormat, PersistentStore
 from fedadavr.stores.record_format import SIZE
+from fedadavr.stores.seal import Seal
 from tests.redis_servers import RedisServer
 from tests.rounds import CLIENTS, LAYOUT, digest, one_round, opened, play, server_on
 from tests.test_stores import connect, flip, remove, sound, spoil
@@ -205,6 +206,8 @@ def test_no_nonce_is_used_twice(tmp_path: Path) -> None:
     assert len(distinct) > 7 * 5
     assert all(any(nonce) for nonce in distinct)
     assert len({nonce[:6] for nonce in distinct}) == len(distinct)
+    checks = [Seal(b"k" * 32).key_check() for _ in range(20)]  # one for each store with this key
+    assert len({check[:24] for check in checks if check}) == 20
 
 
 # --- what is lost ---

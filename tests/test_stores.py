@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ from fedadavr.stores import Record, StoreError, open_store
 from fedadavr.stores.lmdb import LmdbStore
 from fedadavr.stores.persistent import PersistentStore
 from fedadavr.stores.record_format import SIZE, pack
-from fedadavr.stores.redis import RedisStore
+from fedadavr.stores.redis import RedisStore, _is_dead, _machine
 from fedadavr.stores.seal import Seal, WrongKey
 from tests.redis_servers import RedisCluster, RedisServer, wait_for
 from tests.rounds import CLIENTS, LAYOUT, digest, one_round, play, server_on
@@ -165,6 +166,32 @@ def test_a_redis_server_that_was_overtaken_writes_nothing(redis_server: RedisSer
         again = server_on(store)
         assert digest(again, play(again, 4)) == expected
     assert sound(address)
+
+
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [
+        ("redis://localhost:6379", False), ("redis://127.0.0.1", False), ("redis://[::1]", False),
+        ("redis://10.0.0.5", True), ("redis://redis.example.org:6379", True),
+        ("rediss://10.0.0.5", False), ("rediss://localhost", False),
+    ],
+)  # fmt: skip
+def test_plain_text_to_another_machine_is_said(
+    url: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With TLS, or on this machine, there is nothing to say."""
+    store: Any = SimpleNamespace(_url=url, where="the store")
+    RedisStore._warn_of_plain_text(store)
+    assert ("unencrypted: use rediss://" in caplog.text) == warned
+
+
+def test_only_a_dead_process_of_this_machine_leaves_its_lease() -> None:
+    """What another machine's process does cannot be seen from here; a live one keeps it."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert _is_dead(f"{_machine()}:{ended.pid}:token")
+    assert not _is_dead(f"{_machine()}:{os.getpid()}:token")
+    assert not _is_dead(f"elsewhere/1:{ended.pid}:token")
 
 
 def test_ids_stay_with_their_nodes(address: str) -> None:

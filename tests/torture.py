@@ -35,6 +35,7 @@ from fedadavr.stores import StoreError, open_store
 from fedadavr.stores.record_format import SIZE
 from tests.redis_servers import PROGRAM, RedisServer
 from tests.rounds import digest, flat, one_round, opened, play, server_on
+from tests.seeds import new_seed
 from tests.test_stores import flip, spoil
 
 RUN = 8  # faults that one scenario meets
@@ -330,15 +331,15 @@ def main() -> None:
     """From the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--seed", type=int, help="a new one unless given")
     parser.add_argument("--first", type=int, default=0, help="a multiple of 8")
     parser.add_argument("--only", choices=list(FAULTS))
     options = parser.parse_args()
     warm = server_on(None)
     play(warm, 2)  # the kernels are compiled before anything is killed
     began = time.monotonic()
-    print(f"seed {options.seed}", flush=True)
-    met = torture(options.faults, options.seed, options.first, options.only)
+    seed = new_seed() if options.seed is None else options.seed
+    met = torture(options.faults, seed, options.first, options.only)
     kinds = ", ".join(f"{number} x {name}" for name, number in met.most_common())
     print(f"\nall held: {met.total()} faults in {time.monotonic() - began:.0f} s ({kinds})")
 
