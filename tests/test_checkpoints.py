@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -101,7 +102,7 @@ def test_resume_twice_at_once_is_refused(
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 2
-        assert "is in use by another server" in done.stderr
+        assert f"is in use by another server (process {os.getpid()})" in done.stderr
         assert "Traceback" not in done.stderr
         assert files(out) == before
 

@@ -37,6 +37,7 @@ def test_a_commit_comes_every_so_many_rounds(every: int, tmp_path: Path) -> None
         seen.clear()
         strategy.start(federation(), first_model(5), last, evaluate_fn=look)
         rounds = range(first + 1, last + 1)
+        assert list(seen) == list(range(first + 1 if first else 0, last + 1))  # none twice
         assert {r: seen[r] for r in rounds} == {r: first + (r - first) // every * every
                                                 for r in rounds}  # fmt: skip
         with opened(address, read_only=True) as store:
