@@ -685,8 +685,13 @@ def test_exceptions_of_the_users_functions_are_theirs(which: str, how: str, tmp_
     with pytest.raises(OfMine, match="here") as caught:
         run(strategy, nodes(towards, towards), model(), 3)
     assert traceback.extract_tb(caught.tb)[-1].name == "fails"
+    if how == "own loop" and which == "train_metrics_aggr_fn":  # and it goes on all the same
+        strategy.train_metrics_aggr_fn = strategy.evaluate_metrics_aggr_fn
+        loop(strategy, nodes(towards, towards), model(), [2])
+        expected = made().start(nodes(), model(), 2).arrays["x"].numpy()
+        np.testing.assert_array_equal(strategy.w, expected)
     strategy.close()
-    assert stored(url)[0] == 1
+    assert stored(url)[0] == strategy._begun
 
 
 def test_an_exception_of_evaluate_fn_is_the_users(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ class Strategy(FlowerFedAvg):
         self._rejected_rounds = RejectedRounds(self._max_rejected_rounds)
         self._keys = Keys(self.weighted_by_key, self.arrayrecord_key, self.configrecord_key)
         self._record: ArrayRecord | None = None
-        self._restored = False  # whether the model is a store's that the loop has not seen yet
+        self._unseen = False  # whether the loop has not got the model yet: a store's, say
         self._begun, self._stepped = 0, -1  # the last rounds, as the loop counts them
         self._configuring = self._cast_said = False
         self._grid: Grid | None = None
@@ -296,7 +296,7 @@ class Strategy(FlowerFedAvg):
             if kept is not None:
                 self.w, extra = kept
                 self._check_kept(extra)
-                self._restored = True
+                self._unseen = True
                 self.buffer_values, self._offset = extra["buffers"], extra["round"]
         except BaseException:
             if store is not None:
@@ -358,14 +358,14 @@ class Strategy(FlowerFedAvg):
             self._grid, self._configuring = grid, True
         if self.server is None:
             self._prepare(arrays)
-            if self._restored:
+            if self._unseen:
                 done = self._offset
                 log(INFO, "going on after round %d, from %s: its model is sent, not the one that "
                     "was passed", done, self._where)  # fmt: skip
                 # A loop that goes on itself counts the stored rounds, one that begins does not.
                 self._offset = 0 if server_round > done else done + 1 - server_round
         self._begun = server_round
-        if self._restored:
+        if self._unseen:
             return self._current()  # until the loop has got a model back
         self._take(arrays)
         return arrays
@@ -491,9 +491,8 @@ class Strategy(FlowerFedAvg):
         self._keys.check(found, len(self.roster.joined))
         if self.model.cast and not self._cast_said:
             self._cast_said = True
-            log(
-                WARNING, "%s: %s; such replies are cast", found.what, one_line(self.model.cast, 300)
-            )
+            cast = one_line(self.model.cast, 300)
+            log(WARNING, "%s: %s; such replies are cast", found.what, cast)
         check_buffers(found, self.model, self.buffer_values)
         while True:
             try:
@@ -507,6 +506,8 @@ class Strategy(FlowerFedAvg):
                     found.reject(client, why)
         for client in found.good:
             self.identities.note_trained(client)
+        if moved:
+            self._unseen, self._stepped = True, server_round
         try:
             metrics = self._metrics(found, server)
         except BaseException as error:  # of the user's function: the round is made all the same
@@ -518,7 +519,7 @@ class Strategy(FlowerFedAvg):
         self._rejected_rounds.look(found, len(self.roster.joined))
         if not moved:
             return None, metrics
-        self._restored, self._stepped = False, server_round
+        self._unseen = False
         return self._current(), metrics
 
     def _learn_of(self, round: int, server: Algorithm, nodes: list[int]) -> None:
@@ -607,7 +608,7 @@ class Strategy(FlowerFedAvg):
         if self.fraction_evaluate == 0.0:
             return []
         round = self._offset + server_round
-        if self._restored:
+        if self._unseen:
             arrays = self._current()
         wanted = {"min_available_nodes": self.min_available_nodes,
                   "min_evaluate_nodes": self.min_evaluate_nodes}  # fmt: skip

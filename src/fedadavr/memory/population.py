@@ -258,7 +258,7 @@ def check_weight(value: Any) -> None:
     if isinstance(value, (float, np.floating)):
         if not 0 < value < 2**63:
             raise ValueError(
-                f"the number of examples must be a finite number above 0, got {shown(value)}"
+                f"the number of examples must be a finite number above 0, got {float(value)}"
             )
     else:
         check_examples(value)
