@@ -85,7 +85,7 @@ def same(out: Path) -> None:
     run_simulation(server, app, num_supernodes=NODES)
 
 
-FAULTS = ("good", "nan", "shape", "missing", "extra", "float64", "raises", "weight", "good too")
+FAULTS = ("good", "nan", "shape", "missing", "extra", "integers", "raises", "weight", "good too")
 
 
 def bad(out: Path) -> None:
@@ -102,8 +102,8 @@ def bad(out: Path) -> None:
             x[1] = np.nan
         if fault == "shape":
             x = x[:-1]
-        if fault == "float64":
-            x = x.astype(np.float64)
+        if fault == "integers":
+            x = x.astype(np.int64)
         if fault == "raises":
             raise RuntimeError("out of memory, say")
         arrays = ArrayRecord({"x": Array(x), "bn.num_batches_tracked": Array(np.asarray(n + 3))})

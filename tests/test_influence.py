@@ -584,7 +584,7 @@ class Nameless:
     ({"steps": -3}, "must be a whole number above 0"),
     ({"steps": 1.5}, "must be a whole number above 0"),
     ({"examples": 10**400}, "examples must be less than 2.63, got a number of more"),
-    ({"examples": np.float32("nan")}, "must be a whole number"),
+    ({"examples": np.float32("nan")}, "must be a finite number above 0, got nan"),
     ({"examples": [3]}, "must be a whole number"),
     ({"examples": Nameless()}, "must be a whole number, got a Nameless"),
     ({"steps": -(10**9999)}, "above 0, got a number of more than 128 bits"),

@@ -93,7 +93,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "too long": (lambda u: {"weights": u.weights + 100}, "above max_norm 50"),
     "no examples": (lambda u: {"examples": 0}, "must be at least 1, got 0"),
     "negative examples": (lambda u: {"examples": -3}, "must be at least 1, got -3"),
-    "examples not whole": (lambda u: {"examples": 2.5}, "must be a whole number, got 2.5"),
+    "a fraction below zero": (
+        lambda u: {"examples": -2.5},
+        "must be a finite number above 0, got -2.5",
+    ),
     "id not a string": (lambda u: {"client": 17}, "must be a string, got int"),
     "came twice": (lambda u: {"client": "a"}, "came twice in one round"),
     "steps": (lambda u: {"steps": 0}, "local steps must be a whole number above 0, got 0"),

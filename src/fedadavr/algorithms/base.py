@@ -123,7 +123,7 @@ class Algorithm(ServerState, ABC):
         """The record that a client writes: its own."""
         return client
 
-    def sizes(self, cohort: Cohort, records: CohortRecords) -> list[int]:
+    def sizes(self, cohort: Cohort, records: CohortRecords) -> list[float]:
         """The number of examples behind each record of the cohort."""
         return bounds.remembered_sizes(self, cohort, records)
 

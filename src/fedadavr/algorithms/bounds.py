@@ -22,6 +22,7 @@ from fedadavr.algorithms.influence import (
 )
 from fedadavr.algorithms.replies import Rejected, Update
 from fedadavr.memory.cohort_records import CohortRecords
+from fedadavr.memory.population import in_units, unit_of
 from fedadavr.naming import shown
 from fedadavr.vector import Vector
 
@@ -134,7 +135,7 @@ def clip(
     return clipped, np.where(clipped, COUNTED * bound * part, lengths)
 
 
-def remembered_sizes(server: Algorithm, cohort: Cohort, records: CohortRecords) -> list[int]:
+def remembered_sizes(server: Algorithm, cohort: Cohort, records: CohortRecords) -> list[float]:
     """The number of examples that each client of the cohort is remembered with.
 
     It is what the client says, unless that is far more than what others say: since a record counts
@@ -142,7 +143,8 @@ def remembered_sizes(server: Algorithm, cohort: Cohort, records: CohortRecords) 
     server was told (`population`) are believed; a client that comes again may grow threefold.
     """
     memory, claims = server.memory, cohort.examples
-    sizes = [int(n) for n in claims]
+    sizes: list[float] = [int(n) if n.is_integer() else n for n in claims.tolist()]
+    unit = unit_of(sizes)
     usual, anybody = server.influence.usual_examples(claims)
     off = not server.clip or server.max_share is not None
     if memory is None or memory.weights == "clients" or off or max(sizes) <= anybody:
@@ -153,13 +155,13 @@ def remembered_sizes(server: Algorithm, cohort: Cohort, records: CohortRecords) 
         before = 0.0 if record is None else record.weight
         others = everyone - max(before, min(sizes[i], GROWTH * usual))
         most = min(GROWTH * usual, max(anybody, PORTION * others))
-        most = max(most, AGAIN * before, told, 1)
+        most = max(most, AGAIN * before, told, unit)
         if sizes[i] > most:
+            said, sizes[i] = sizes[i], in_units(most, unit)
             log.warning(
-                "round %d: client %s says that it has %d examples; until it comes again it is "
-                "remembered with %d", server.round + 1, shown(client), sizes[i], int(most),
+                "round %d: client %s says that it has %.15g examples; until it comes again it is "
+                "remembered with %.15g", server.round + 1, shown(client), said, sizes[i],
             )  # fmt: skip
-            sizes[i] = int(most)
     return sizes
 
 

@@ -83,7 +83,7 @@ class ClusterFedVARP(Remembering):
             raise ValueError("it is in none of the clusters given")
         return str(self.clusters[client])
 
-    def sizes(self, cohort: Cohort, records: CohortRecords) -> list[int]:
+    def sizes(self, cohort: Cohort, records: CohortRecords) -> list[float]:
         """How many clients each of the round's clusters has."""
         return [self._size.get(key, 1) for key in cohort.keys]  # 1: the first of its cluster
 

@@ -11,6 +11,7 @@ from fedadavr.algorithms.cohort import Cohort
 from fedadavr.algorithms.influence import shared_out
 from fedadavr.algorithms.replies import Rejected, Update, check_reply, key_of
 from fedadavr.algorithms.round import Weights
+from fedadavr.memory.population import UNIT
 
 if TYPE_CHECKING:
     from fedadavr.algorithms.base import Algorithm
@@ -34,6 +35,9 @@ def gather(server: Algorithm, updates: list[Update]) -> tuple[Cohort, Weights]:
     keys, replies = [item[0] for item in keyed], [item[2] for item in keyed]
     first = [k for k, key in enumerate(keys) if k == 0 or key != keys[k - 1]]
     examples = np.array([u.examples for u in replies], np.float64)
+    whole = np.floor(examples) == examples
+    if not whole.all():
+        examples = np.where(whole, examples, np.maximum(1.0, np.rint(examples / UNIT)) * UNIT)
     if server.max_share is not None and len(keyed):
         examples = shared_out(examples, server.max_share)
     cohort = Cohort(

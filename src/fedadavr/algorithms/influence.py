@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedadavr import kernels
+from fedadavr.memory.population import in_units, unit_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -123,7 +124,7 @@ class Influence:
         anchor, leap = history or model, LEAP_EARLY if early else LEAP
         return max(history, min(cohort.median, leap * anchor))
 
-    def most(self, what: str, claims: Sequence[int]) -> tuple[float, str]:
+    def most(self, what: str, claims: Sequence[float]) -> tuple[float, str]:
         """The largest number of examples or steps to accept, and why so many."""
         scale: Scale = getattr(self, what)
         if scale.known < LITTLE:
@@ -206,5 +207,5 @@ def shared_out(examples: Floats, most: float) -> Floats:
             break
         level = most * sizes[above:].sum() / (1 - most * above)
         if level >= sizes[above]:
-            return np.minimum(examples, max(1.0, np.floor(level)))
+            return np.minimum(examples, in_units(level, unit_of(examples.tolist())))
     return np.full_like(examples, examples.min())

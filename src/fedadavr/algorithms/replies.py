@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedadavr.memory.population import check_examples
+from fedadavr.memory.population import check_weight
 from fedadavr.naming import shown
 from fedadavr.vector import Layout, Vector
 
@@ -23,7 +23,7 @@ class Update:
 
     client: str
     weights: Vector | Sequence[Vector]
-    examples: int
+    examples: float  # a whole number, or any weight above zero
     steps: int | None = None
     owner: int = 0  # the node it came from, if its ids can be relied on; 0: not known
     difference: bool = False
@@ -75,7 +75,7 @@ def _bad_tensors(tensors: Sequence[Any], layout: Layout) -> str | None:
 
 def check_reply(update: Update, layout: Layout, needs_steps: str | None) -> None:
     """Raise unless the reply is well formed; `needs_steps` is the algorithm that asks for steps."""
-    check_examples(update.examples)
+    check_weight(update.examples)
     check_owner(update.owner)
     if update.steps is not None or needs_steps:
         _check_steps(update.steps, needs_steps)

@@ -115,7 +115,7 @@ class NumpyFedAdaVR:
     def step(self, w: Vector, updates: list[Update]) -> Any:
         """One round."""
         a = sum(u.examples for u in updates)
-        self.sizes |= {u.client: u.examples for u in updates}
+        self.sizes |= {u.client: int(u.examples) for u in updates}
         r = (self.total / sum(self.sizes.values())).astype(np.float32)
         for u in updates:
             g = w - u.weights

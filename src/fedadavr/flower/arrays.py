@@ -68,7 +68,9 @@ class Model:
     """The arrays of a model: which are parameters, which are buffers, and how they travel.
 
     Parameters are optimized and remembered. Buffers are not: arrays that are not floating, running
-    statistics, and those named in `buffers`; they are averaged and keep their dtype.
+    statistics, empty arrays, and those named in `buffers`; they are averaged and keep their dtype.
+    What comes in another floating dtype, or whole numbers in another integer's, is cast to the
+    model's; `cast` is one such array, as a sentence.
     """
 
     def __init__(self, arrays: ArrayRecord, buffers: Sequence[str] = ()) -> None:
@@ -78,6 +80,7 @@ class Model:
         self.roles: dict[str, ArrayRole] = {}
         self.parameters: list[str] = []
         self.buffers: list[str] = []
+        self.cast = ""
         for name, array in arrays.items():
             values = _named(name, array)
             self.roles[name] = ArrayRole(values.dtype, values.shape, _header(values))
@@ -87,7 +90,7 @@ class Model:
                     f"the array {name!r} is uint8, as packed or bfloat16 weights travel: send "
                     "float32, or name it in buffers= if it is one"
                 )
-            is_buffer = still or name.endswith(BUFFERS) or name in buffers
+            is_buffer = still or not values.size or name.endswith(BUFFERS) or name in buffers
             (self.buffers if is_buffer else self.parameters).append(name)
         if not self.parameters:
             raise ValueError("the model has no parameters: no array of it is floating")
@@ -104,7 +107,7 @@ class Model:
         for name, role in self.roles.items():
             values = _named(name, record[name])
             if values.dtype != role.dtype:
-                raise BadArrays(f"the array {name!r} is {values.dtype}, the model has {role.dtype}")
+                values = self._as_the_models(name, values, role.dtype)
             if values.shape != role.shape:
                 raise BadArrays(
                     f"the array {name!r} has shape {values.shape}, the model {role.shape}"
@@ -116,6 +119,22 @@ class Model:
                 for name in self.parameters
             ]
         return parameters, {name: found[name] for name in self.buffers}
+
+    def _as_the_models(self, name: str, values: Values, dtype: np.dtype[Any]) -> Values:
+        """Values in the model's dtype, between floating dtypes or between whole numbers' only."""
+        what = f"the array {name!r} is {values.dtype}, the model has {dtype}"
+        if np.issubdtype(dtype, np.floating) and np.issubdtype(values.dtype, np.floating):
+            # A parameter becomes float32 at once: float64 in between would cost a copy.
+            with np.errstate(over="ignore"):  # infinity is looked for later
+                found = values if name in self.layout.shapes else values.astype(dtype)
+        elif np.issubdtype(dtype, np.integer) and np.issubdtype(values.dtype, np.integer):
+            found = values.astype(dtype)
+            if not np.array_equal(found, values):
+                raise BadArrays(f"{what}, which cannot hold its numbers")
+        else:
+            raise BadArrays(what)
+        self.cast = self.cast or what
+        return found
 
     def flatten(self, record: ArrayRecord) -> tuple[Vector, dict[str, Values]]:
         """A model as one vector, and its buffers; copies."""

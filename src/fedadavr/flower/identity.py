@@ -83,6 +83,24 @@ class Identities:
                 self._answers[node.node_id] = self._allowed.client_of(node)
         return [node.node_id for node in nodes]
 
+    def learn(self, grid: Grid | None, nodes: Iterable[int]) -> None:
+        """Find out who these nodes are, which were asked to train by others than this strategy.
+
+        Without a grid they cannot be asked, and are known by their nodes'.
+        """
+        new = [n for n in nodes if n not in self.clients and n not in self.refused]
+        if not new:
+            return
+        if self._allowed is not None:
+            if grid is None:
+                raise ValueError("with clients=, call super().configure_train(...)")
+            self.listed(grid)
+        elif grid is not None:
+            self._ask(grid, [node for node in new if node not in self._answers])
+        for node in new:
+            self._answers.setdefault(node, None)
+        self._listed.update(new)
+
     def ask(self, grid: Grid, nodes: Iterable[int], least: int = 0) -> None:
         """Ask the nodes that are new for their clients' ids.
 

@@ -75,6 +75,8 @@ def aggregate(
         for client, why in _odd({client: row.get(key) for client, row in rows.items()},
                                 count=key == weighted_by or key.startswith(COUNT)):  # fmt: skip
             wrong[client][key] = why
+    names = Counter(next(iter(contents[client].metric_records)) for client in rows)
+    usual = min(names, key=lambda name: (-names[name], name), default="")
     kept: list[RecordDict] = []
     for client in rows:
         if wrong[client]:
@@ -83,7 +85,7 @@ def aggregate(
             if function is not average:
                 continue
         good = set(common) - wrong[client].keys()
-        kept.append(_record(contents[client], good, weighted_by))
+        kept.append(_record(contents[client], good, weighted_by, usual))
     return function(kept, weighted_by) if kept else None
 
 
@@ -156,13 +158,13 @@ def _told(shape: Shape) -> str:
     return f"a list of {shape[1]}" if shape[0] else "a number"
 
 
-def _record(content: RecordDict, good: set[str], weighted_by: str) -> RecordDict:
-    """A client's content with only these of its metrics."""
+def _record(content: RecordDict, good: set[str], weighted_by: str, usual: str) -> RecordDict:
+    """A client's content with only these of its metrics, under the name that most have."""
     ((name, before),) = content.metric_records.items()
     metrics = {key: value for key, value in before.items() if key in good}
-    slim = RecordDict({name: MetricRecord({**metrics, weighted_by: before[weighted_by]})})
+    slim = RecordDict({usual: MetricRecord({**metrics, weighted_by: before[weighted_by]})})
     for other in content:
-        if other != name:
+        if other not in (name, usual):
             slim[other] = content[other]
     return slim
 

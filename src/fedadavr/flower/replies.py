@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import ERROR, WARNING
 from typing import Any
 
 import numpy as np
 from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
 from flwr.common.logger import log
 
 from fedadavr.algorithms import Update
@@ -18,7 +19,7 @@ from fedadavr.flower.ids import one_line
 
 SUPERLINK = 1  # the node id under which the SuperLink reports errors
 BEYOND = 1000.0  # times what other clients' buffers reach, where one is not believed any more
-FRUITLESS = 3  # rounds in a row without one good reply, after which a run ends
+SEVERAL = 3  # clients that it takes to end a run by what they send
 NEVER_NEGATIVE = ("var", "variance", "num_batches_tracked")  # how such buffers' names end
 ALONE = 1e6  # the same with one client, times what the buffer was before
 
@@ -40,6 +41,7 @@ class SortedReplies:
     good: dict[str, Any] = field(default_factory=dict)
     rejected: dict[str, str] = field(default_factory=dict)  # client -> why
     failed: dict[str, str] = field(default_factory=dict)
+    raised: dict[str, str] = field(default_factory=dict)  # those failed whose app has raised
 
     def reject(self, client: str, why: str) -> None:
         """A reply is not taken."""
@@ -59,18 +61,37 @@ class SortedReplies:
         return reasons.most_common(1)[0][0] if reasons else "nobody was asked"
 
 
+Answers = list[tuple[Message, int]]
+"""Replies, each with the node that it is from."""
+
+
+def match(asked: Sequence[Message], replies: Iterable[Message]) -> tuple[Answers, list[int]]:
+    """The replies to what was asked, and the nodes that were asked.
+
+    What is no reply to these messages is left out. Where nothing is one, they were replaced on
+    their way, by a strategy that wraps this one, say: then the replies tell themselves who they
+    are from, and nobody knows who else was asked.
+    """
+    replies = list(replies)
+    nodes = {m.metadata.message_id: m.metadata.dst_node_id for m in asked}
+    nodes.pop("", None)  # it was never sent
+    if not any(_replied_to(message) in nodes for message in replies):
+        senders = {_replied_to(m): m.metadata.src_node_id for m in replies if _replied_to(m)}
+        senders = {key: node for key, node in senders.items() if node != SUPERLINK}
+        nodes = senders or nodes
+    return list(_answers(nodes, replies)), list(dict.fromkeys(nodes.values()))
+
+
 def sort(
     what: str,
-    asked: Sequence[Message],
-    replies: Iterable[Message],
+    answers: tuple[Answers, list[int]],
     client_of: Callable[[int], str],
     read: Callable[[str, int, RecordDict], Any],
 ) -> SortedReplies:
     """Read every reply on its own; each node that was asked has one, to the question asked now."""
     found = SortedReplies(what)
-    nodes = {m.metadata.message_id: m.metadata.dst_node_id for m in asked}
-    waiting = dict.fromkeys(nodes.values())
-    for message, node in _answers(nodes, replies):
+    waiting = dict.fromkeys(answers[1])
+    for message, node in answers[0]:
         client = client_of(node)
         if node not in waiting:
             log(WARNING, "%s: a reply of client %r is omitted: it has answered before", what,
@@ -81,6 +102,8 @@ def sort(
             if message.has_error():
                 lines = str(message.error.reason or "").strip().splitlines()
                 found.fail(client, f"failed: {lines[-1] if lines else message.error}")
+                if message.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
+                    found.raised[client] = str(message.error.reason)
             else:
                 found.good[client] = read(client, node, message.content)
         except Exception as error:  # whatever a reply can be made to raise
@@ -90,9 +113,12 @@ def sort(
     return found
 
 
-def _answers(
-    nodes: dict[str, int], replies: Iterable[Message]
-) -> Iterator[tuple[Message, int]]:  # fmt: skip
+def _replied_to(message: Any) -> str:
+    """The id of the message that this answers; empty for what is no message at all."""
+    return message.metadata.reply_to_message_id if isinstance(message, Message) else ""
+
+
+def _answers(nodes: dict[str, int], replies: Iterable[Message]) -> Iterator[tuple[Message, int]]:
     """Each reply and the node that it is from; what is no reply to these messages is left out."""
     for message in replies:
         try:
@@ -115,12 +141,13 @@ class NothingAccepted(RuntimeError):
 
 
 class RejectedRounds:
-    """Rounds in a row in which every reply was rejected. After some of them the run ends.
+    """Rounds in a row in which every reply was rejected. After `most` of them the run ends.
 
     It takes several clients, unless there are no more: one client's replies end no run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._rounds = 0
         self._clients: set[str] = set()
 
@@ -131,14 +158,61 @@ class RejectedRounds:
             return
         log(ERROR, "%s: no reply was accepted, the model stays as it was: %s", found.what,
             found.reason)  # fmt: skip
-        if not found.rejected:
+        if not found.rejected and not found.raised:
             return  # nobody answered: an outage, which may pass
         self._rounds += 1
-        self._clients.update(found.rejected)
-        if self._rounds >= FRUITLESS and len(self._clients) >= min(FRUITLESS, clients):
+        self._clients.update(found.rejected, found.raised)
+        if self._rounds >= self._most and len(self._clients) >= min(SEVERAL, clients):
             raise NothingAccepted(
-                f"every reply of the last {self._rounds} rounds was rejected, so that nothing is "
-                f"trained; the last reason: {found.reason}"
+                f"every reply of the last {self._rounds} rounds was rejected"
+                f"{' or an error' if found.raised else ''}, so that nothing is trained; the "
+                f"last reason: {found.reason}"
+            )
+
+
+class WrongKey(ValueError):
+    """A key of the strategy's records that no client has: it is misspelt here, or there."""
+
+
+class Keys:
+    """Whether the clients' records have the keys that the strategy was told.
+
+    Once a reply has them they are right. Until then it takes several clients without them, unless
+    there are no more, to say that they are wrong.
+    """
+
+    def __init__(self, weighted_by: str, arrays: str, config: str) -> None:
+        self._weighted_by, self._sent = weighted_by, (arrays, config)
+        self._right = False
+        self._lacking: dict[str, list[str]] = {}  # client -> the metrics that it has
+        self._raised: dict[str, str] = {}
+
+    def has_weight(self, client: str, metrics: Mapping[str, Any]) -> bool:
+        """Whether a client's metrics have the weight."""
+        if self._weighted_by in metrics:
+            self._right = True
+            return True
+        self._lacking[client] = list(metrics)
+        return False
+
+    def check(self, found: SortedReplies, clients: int) -> None:
+        """Raise `WrongKey` if a key is wrong; `clients` are there in all."""
+        self._raised |= {c: why for c, why in found.raised.items() if "KeyError" in why}
+        several = max(1, min(SEVERAL, clients))
+        if self._right:
+            return
+        if len(self._lacking) >= several:
+            has = ", ".join(repr(one_line(key)) for key in [*self._lacking.values()][-1][:10])
+            raise WrongKey(
+                f"no reply has {self._weighted_by!r} in its metrics, which weighted_by_key asks "
+                f"for; the last one has {has or 'none at all'}"
+            )
+        if len(self._raised) >= several:
+            arrays, config = self._sent
+            raise WrongKey(
+                f"the clients cannot find what was sent ({one_line(found.reason, 300)}): the model "
+                f"is sent as {arrays!r} (arrayrecord_key), the config as {config!r} "
+                "(configrecord_key)"
             )
 
 

@@ -24,32 +24,39 @@ class Roster:
     one that never has is taken out of the count again, some rounds after it was last there.
     """
 
-    def __init__(self, identities: Identities, least: int) -> None:
-        self._identities, self._least = identities, least
+    def __init__(self, identities: Identities) -> None:
+        self._identities = identities
         self.joined: set[str] = set()
         self._barred: set[str] = set()  # clients that the algorithm has no place for
 
-    def connected(self, grid: Grid, timeout: float, retry: Retry) -> dict[str, int]:
-        """The clients that are there, and their nodes; waits for enough of them, not for ever."""
+    def connected(
+        self, grid: Grid, wanted: dict[str, int], timeout: float, retry: Retry
+    ) -> dict[str, int]:
+        """The clients that are there, and their nodes; waits for enough of them, not for ever.
+
+        `wanted` are the settings that say how many are enough; `TimeoutError` if they do not come.
+        """
+        least = max(1, *wanted.values())
         deadline, said = time.monotonic() + timeout, ""
         while True:
             try:
                 nodes, trouble = self._identities.listed(grid), ""
             except Exception as error:  # whatever a connection can raise
                 nodes, trouble = [], f": {one_line(error, 300)}"
-            self._identities.ask(grid, nodes, self._least)
+            self._identities.ask(grid, nodes, least)
             clients = retry("finding out who is who", self._identities.bind)
-            if len(clients) >= self._least or time.monotonic() > deadline:
+            if len(clients) >= least or time.monotonic() > deadline:
                 break
             if said != (said := f"waiting for clients{trouble}"):
-                log(INFO, "waiting for %d clients, %d are there%s", self._least, len(clients),
-                    trouble)  # fmt: skip
-            time.sleep(min(POLL, timeout))
-        if not clients:
-            raise TimeoutError(f"no client has come within {timeout:.0f} s{trouble}")
-        if len(clients) < self._least:
-            log(WARNING, "only %d of %d clients have come within %.0f s: going on with them",
-                len(clients), self._least, timeout)  # fmt: skip
+                log(INFO, "waiting for %d clients, %d are there%s", least, len(clients), trouble)
+            time.sleep(max(0.0, min(POLL, deadline - time.monotonic())))
+        if len(clients) < least:
+            asked = ", ".join(f"{name}={number}" for name, number in wanted.items())
+            come = f"only {len(clients)} of {least} clients have" if clients else "no client has"
+            raise TimeoutError(
+                f"{come} come within {timeout:.0f} s (timeout){trouble}: connect more nodes, or "
+                f"ask for fewer ({asked})"
+            )
         return clients
 
     def take_over(self, server: Algorithm, round: int) -> None:

@@ -17,19 +17,23 @@ from flwr.serverapp.strategy import Result
 
 from fedadavr import __version__
 from fedadavr.algorithms import Algorithm, Rejected, Update, algorithm
-from fedadavr.algorithms.registry import check_settings, settings_in_use
+from fedadavr.algorithms.registry import check_settings, settings_in_use, settings_of
 from fedadavr.algorithms.server_state import Torn
 from fedadavr.defaults import FIRST, filled
+from fedadavr.flower.aliases import ours
 from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.arrays import BadArrays, Model
 from fedadavr.flower.identity import Identities
-from fedadavr.flower.ids import one_line
+from fedadavr.flower.ids import RESERVED, one_line
+from fedadavr.flower.loops import begins_round
 from fedadavr.flower.metrics import Aggregate, aggregate, average
 from fedadavr.flower.replies import (
+    Keys,
     RejectedRounds,
     Reply,
     SortedReplies,
     check_buffers,
+    match,
     number,
     parts,
     sort,
@@ -48,10 +52,14 @@ from fedadavr.vector import Layout, Vector
 CORRECTION = "fedadavr.correction"  # the record with c - c_i, for SCAFFOLD
 PROXIMAL = "proximal-mu"  # in the config, as Flower's FedProx has it
 STEPS = "num-steps"  # in a reply's metrics, for FedNova and SCAFFOLD
+PREFIX = "fedadavr-"  # of a metric of ours whose name the user's metrics have
 
 
 class Strategy(FlowerFedAvg):
     """A Flower strategy with FedAvg's arguments, and an algorithm's settings beside them.
+
+    It trains in a loop of one's own, too, under a strategy that wraps it, and with a
+    `configure_train` of a subclass's: with a store that holds rounds, their model goes out first.
 
     Parameters
     ----------
@@ -82,13 +90,20 @@ class Strategy(FlowerFedAvg):
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float
         Seconds that nodes have to tell their client ids.
+    max_rejected_rounds : int
+        Rounds in a row whose every reply was rejected, after which the run ends.
     **settings : Any
         The algorithm's settings (`fedadavr algorithms` lists them), `client_lr`,
         `client_momentum`, `population` and `snapshot_every`; those that are not given are, with a
-        store that holds rounds, what these were made with.
+        store that holds rounds, what these were made with. Flower's names are understood: `eta`
+        (`server_lr`), `eta_l` (`client_lr`), `beta_1`, `beta_2`, `proximal_mu` (`mu`).
     """
 
     name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.configure_train = begins_round(cls.configure_train)  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -114,6 +129,7 @@ class Strategy(FlowerFedAvg):
         seed: int = 42,
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
+        max_rejected_rounds: int = 3,
         **settings: Any,
     ) -> None:
         check_platform()
@@ -126,7 +142,8 @@ class Strategy(FlowerFedAvg):
                            ("fraction_evaluate", fraction_evaluate)):  # fmt: skip
             if not 0 <= value <= 1:
                 raise ValueError(f"{key} must lie in [0, 1], got {value!r}")
-        for key, whole in (("commit_every", commit_every), ("expire_after", expire_after)):
+        for key, whole in (("commit_every", commit_every), ("expire_after", expire_after),
+                           ("max_rejected_rounds", max_rejected_rounds)):  # fmt: skip
             if type(whole) is not int or whole < 1:
                 raise ValueError(f"{key} must be a whole number from 1 up, got {whole!r}")
         if not store_timeout >= 0:
@@ -134,6 +151,7 @@ class Strategy(FlowerFedAvg):
         self._algorithm = algorithm or self.name
         if not self._algorithm:
             raise ValueError("say which algorithm: Strategy(algorithm='fedadavr')")
+        settings = ours(settings, settings_of(self._algorithm))
         if settings.get("snapshot_every") is not None and store is None:
             raise ValueError("snapshot_every goes with a store: there is nothing to go back to")
         self._settings = settings
@@ -144,6 +162,8 @@ class Strategy(FlowerFedAvg):
         self._retry, self._expire_after = Retry(store_timeout), expire_after
         self._timeout = 3600.0
         self._identity_timeout = identity_timeout
+        self._max_rejected_rounds = max_rejected_rounds
+        self._in_start = False  # else the loop is somebody else's
         self.server: Algorithm | None = None
         self._forget_all()
 
@@ -155,12 +175,17 @@ class Strategy(FlowerFedAvg):
         self._evaluating: list[Message] = []
         self._uncommitted = self._reached = 0
         self._whole = True  # whether model, buffers and memory are of one round
-        self._rejected_rounds = RejectedRounds()
+        self._rejected_rounds = RejectedRounds(self._max_rejected_rounds)
+        self._keys = Keys(self.weighted_by_key, self.arrayrecord_key, self.configrecord_key)
         self._record: ArrayRecord | None = None
+        self._unseen = False  # whether the loop has not got the model yet: a store's, say
+        self._begun, self._stepped = 0, -1  # the last rounds, as the loop counts them
+        self._configuring = self._cast_said = False
+        self._grid: Grid | None = None
         self.identities = Identities(
             self._owner_of, self._identity_timeout, self._expire_after, self._allowed
         )
-        self.roster = Roster(self.identities, self.min_available_nodes)
+        self.roster = Roster(self.identities)
 
     def _build(self, layout: Layout, store: Any = None) -> Algorithm:
         settings = self._settings_on(store) | self._settings
@@ -214,8 +239,10 @@ class Strategy(FlowerFedAvg):
         returns when the last round is stored, and raises `StoreError` if it cannot be.
         """
         self._timeout = timeout
+        self.close()
         self._forget_all()
         self._prepare(initial_arrays)
+        self._in_start = True
         try:
             arrays = self._current()
             done = min(self._offset, num_rounds)
@@ -236,6 +263,7 @@ class Strategy(FlowerFedAvg):
             self._save_what_is_whole(error)
             raise
         finally:
+            self._in_start = False
             self.close()
         if not len(result.arrays):
             result.arrays = arrays
@@ -259,6 +287,7 @@ class Strategy(FlowerFedAvg):
         self.model = Model(arrays, self.buffers)
         store = None if self.store is None else open_store(self.store, self.encrypt_with)
         try:
+            self._check_model(store)
             server = self._build(self.model.layout, store)
             self.w, self.buffer_values = self.model.flatten(arrays)
             self._next = np.zeros_like(self.w)
@@ -267,6 +296,7 @@ class Strategy(FlowerFedAvg):
             if kept is not None:
                 self.w, extra = kept
                 self._check_kept(extra)
+                self._unseen = True
                 self.buffer_values, self._offset = extra["buffers"], extra["round"]
         except BaseException:
             if store is not None:
@@ -276,6 +306,23 @@ class Strategy(FlowerFedAvg):
         self._record = None
         self.roster.take_over(server, self._offset)
         return server
+
+    def _check_model(self, store: Any) -> None:
+        """Raise if a store's model is another one."""
+        state = None if store is None else store.state()
+        there = None if state is None else state.get("layout")
+        if not isinstance(there, dict):
+            return  # nothing is stored, or it is damaged: restoring it will say so
+        mine = {name: list(shape) for name, shape in self.model.layout.shapes.items()}
+        for name in [*there, *mine]:
+            if there.get(name) != mine.get(name):
+                theirs, this = (f"{where[name]}" if name in where else "none"
+                                for where in (there, mine))  # fmt: skip
+                raise ValueError(
+                    f"{self._where} holds another model: the shape of its array {name!r} is "
+                    f"{theirs}, that of the one passed {this}; pass the model that the store has, "
+                    "or use another store"
+                )
 
     def _check_kept(self, extra: dict[str, Any]) -> None:
         if not {"buffers", "round", "seed"} <= extra.keys():
@@ -300,6 +347,34 @@ class Strategy(FlowerFedAvg):
         if self._record is None:
             self._record = self.model.record(self.w, self.buffer_values)
         return self._record
+
+    def _begin_round(self, server_round: int, arrays: ArrayRecord, grid: Grid) -> ArrayRecord:
+        """The model that a round begins with: the loop's, or at first the store's."""
+        self._grid = grid
+        again = server_round < self._begun or (self.store and server_round == self._stepped)
+        if again and not self._in_start:  # a new loop with the same strategy
+            self.close()
+            self._forget_all()
+            self._grid, self._configuring = grid, True
+        if self.server is None:
+            self._prepare(arrays)
+            if self._unseen:
+                done = self._offset
+                log(INFO, "going on after round %d, from %s: its model is sent, not the one that "
+                    "was passed", done, self._where)  # fmt: skip
+                # A loop that goes on itself counts the stored rounds, one that begins does not.
+                self._offset = 0 if server_round > done else done + 1 - server_round
+        self._begun = server_round
+        if self._unseen:
+            return self._current()  # until the loop has got a model back
+        self._take(arrays)
+        return arrays
+
+    def _take(self, arrays: ArrayRecord) -> None:
+        """What is sent is the model from now on: a loop or a subclass may have changed it."""
+        if arrays is not self._record:
+            self.w, self.buffer_values = self.model.flatten(arrays)
+            self._record = arrays
 
     # --- what is kept ---
 
@@ -356,18 +431,18 @@ class Strategy(FlowerFedAvg):
 
     # --- training ---
 
+    @begins_round
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Choose the round's clients, and give each what its training needs."""
-        self.asked = []
         if self.fraction_train == 0.0:
             return []
         server, round = self._prepare(arrays), self._offset + server_round
-        if arrays is not self._record:
-            self.w, self.buffer_values = self.model.flatten(arrays)
-            self._record = arrays
-        there = self.roster.connected(grid, self._timeout, self._retry)
+        self._take(arrays)
+        wanted = {"min_available_nodes": self.min_available_nodes,
+                  "min_train_nodes": self.min_train_nodes}  # fmt: skip
+        there = self.roster.connected(grid, wanted, self._timeout, self._retry)
         clients = self._retry(f"round {round}", partial(self.roster.join, server, round, there))
         self.roster.expire(server, round)
         everyone = _in_order(clients)
@@ -379,6 +454,7 @@ class Strategy(FlowerFedAvg):
         if server.needs.proximal_mu:
             config[PROXIMAL] = server.needs.proximal_mu
         shared: dict[str, Any] = {self.arrayrecord_key: arrays, self.configrecord_key: config}
+        messages = []
         for client in chosen:
             content = RecordDict(shared)
             if server.needs.correction:
@@ -387,11 +463,11 @@ class Strategy(FlowerFedAvg):
                 content[CORRECTION] = ArrayRecord(
                     {name: _array(tensor) for name, tensor in tensors.items()}
                 )
-            self.asked.append(
+            messages.append(
                 Message(content=content, message_type=MessageType.TRAIN,
                         dst_node_id=clients[client])
             )  # fmt: skip
-        return self.asked
+        return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -400,10 +476,23 @@ class Strategy(FlowerFedAvg):
 
         Where the store cannot be read or written, the replies are kept and the round waits.
         """
-        server, round = self.server, self._offset + server_round
-        if server is None or not self.asked:
+        replies = list(replies)
+        if not self.asked and not replies:
             return None, None
-        found = sort(f"round {round}", self.asked, replies, self._client_of, self._read)
+        server, round = self.server, self._offset + server_round
+        if server is None:
+            raise RuntimeError(
+                "aggregate_train: the model that was sent is not known; call configure_train of "
+                "this strategy before"
+            )
+        answers = match(self.asked, replies)
+        self._learn_of(round, server, [node for _, node in answers[0]])
+        found = sort(f"round {round}", answers, self._client_of, self._read)
+        self._keys.check(found, len(self.roster.joined))
+        if self.model.cast and not self._cast_said:
+            self._cast_said = True
+            cast = one_line(self.model.cast, 300)
+            log(WARNING, "%s: %s; such replies are cast", found.what, cast)
         check_buffers(found, self.model, self.buffer_values)
         while True:
             try:
@@ -417,13 +506,30 @@ class Strategy(FlowerFedAvg):
                     found.reject(client, why)
         for client in found.good:
             self.identities.note_trained(client)
-        metrics = self._metrics(found) or MetricRecord()
-        metrics["rejected"], metrics["failed"] = len(found.rejected), len(found.failed)
-        metrics["staleness"], metrics["clipped"] = server.staleness, len(server.clipped)
-        if self._uncommitted >= self.commit_every:
-            self._commit()
+        if moved:
+            self._unseen, self._stepped = True, server_round
+        try:
+            metrics = self._metrics(found, server)
+        except BaseException as error:  # of the user's function: the round is made all the same
+            if not self._in_start:
+                self._save_what_is_whole(error)
+            raise
+        if self._uncommitted >= (self.commit_every if self._in_start else 1):
+            self._commit()  # somebody else's loop does not say when it ends
         self._rejected_rounds.look(found, len(self.roster.joined))
-        return (self._current() if moved else None), metrics
+        if not moved:
+            return None, metrics
+        self._unseen = False
+        return self._current(), metrics
+
+    def _learn_of(self, round: int, server: Algorithm, nodes: list[int]) -> None:
+        """Nodes that a subclass or a wrapper has asked: find out who they are, and count them."""
+        if all(self._client_of(node) in self.roster.joined for node in nodes):
+            return
+        self.identities.learn(self._grid, nodes)
+        self._retry(f"round {round}", self.identities.bind)
+        known = {self._client_of(node): node for node in nodes if node in self.identities.clients}
+        self._retry(f"round {round}", partial(self.roster.join, server, round, known))
 
     def _step(self, round: int, good: dict[str, Reply]) -> bool:
         """One step and all that belongs to it; whether the model has moved.
@@ -448,13 +554,16 @@ class Strategy(FlowerFedAvg):
         return moved
 
     def _client_of(self, node: int) -> str:
-        return self.identities.clients.get(node, str(node))
+        return self.identities.clients.get(node, f"{RESERVED}{node}")
 
     def _read(self, client: str, node: int, content: RecordDict) -> Reply:
         """A reply's parts; raises `BadArrays` if it is not what it should be."""
         assert self.server is not None
+        if node in self.identities.refused:
+            raise BadArrays("its node is refused")
         arrays, metrics = parts(content)
-        examples = number(metrics.get(self.weighted_by_key))
+        weighted = self._keys.has_weight(client, metrics)
+        examples = number(metrics[self.weighted_by_key]) if weighted else None
         steps = number(metrics.get(STEPS)) if self.server.needs.steps else None
         if examples is None:
             raise BadArrays(f"its metrics lack {self.weighted_by_key!r}")
@@ -469,10 +578,16 @@ class Strategy(FlowerFedAvg):
         update = Update(client, weights, examples, steps, owner=node if self._binding else 0)
         return Reply(update, buffers, content)
 
-    def _metrics(self, found: SortedReplies) -> MetricRecord | None:
-        """The clients' metrics, averaged; odd ones do not end the run."""
+    def _metrics(self, found: SortedReplies, server: Algorithm) -> MetricRecord:
+        """The clients' metrics, averaged, and ours, under a name that is not one of theirs."""
         contents = {client: reply.content for client, reply in found.good.items()}
-        return self._averaged(found.what, contents, self.train_metrics_aggr_fn)
+        theirs = self._averaged(found.what, contents, self.train_metrics_aggr_fn)
+        metrics = MetricRecord({} if theirs is None else dict(theirs))
+        for name, value in (("rejected", len(found.rejected)), ("failed", len(found.failed)),
+                            ("staleness", server.staleness),
+                            ("clipped", len(server.clipped))):  # fmt: skip
+            metrics[f"{PREFIX}{name}" if name in metrics else name] = value
+        return metrics
 
     def _averaged(
         self, what: str, contents: dict[str, RecordDict], function: Aggregate
@@ -481,12 +596,7 @@ class Strategy(FlowerFedAvg):
             log(WARNING, "%s: metrics of client %r are omitted: %s", what, one_line(client),
                 one_line(why, 300))  # fmt: skip
 
-        try:
-            return aggregate(contents, self.weighted_by_key, function, note)
-        except Exception as error:  # whatever a function of the user's raises
-            log(WARNING, "%s: the clients' metrics could not be averaged: %s", what,
-                one_line(error, 300))  # fmt: skip
-            return None
+        return aggregate(contents, self.weighted_by_key, function, note)
 
     # --- evaluation ---
 
@@ -498,11 +608,15 @@ class Strategy(FlowerFedAvg):
         if self.fraction_evaluate == 0.0:
             return []
         round = self._offset + server_round
+        if self._unseen:
+            arrays = self._current()
+        wanted = {"min_available_nodes": self.min_available_nodes,
+                  "min_evaluate_nodes": self.min_evaluate_nodes}  # fmt: skip
         try:
-            clients = self.roster.connected(grid, self._timeout, Retry(0))
+            clients = self.roster.connected(grid, wanted, self._timeout, Retry(0))
         except StoreLost:
             raise
-        except (StoreError, TimeoutError) as error:
+        except StoreError as error:
             log(ERROR, "round %d is not evaluated: %s", round, error)
             return []
         everyone = _in_order(clients)
@@ -521,7 +635,12 @@ class Strategy(FlowerFedAvg):
     ) -> MetricRecord | None:
         """Average the metrics of the replies that have them."""
         what = f"the evaluation of round {self._offset + server_round}"
-        found = sort(what, self._evaluating, replies, self._client_of, lambda c, n, reply: reply)
+        answers = match(self._evaluating, replies)
+        found = sort(what, answers, self._client_of, lambda client, node, reply: reply)
+        for client, content in found.good.items():
+            for metrics in content.metric_records.values():
+                self._keys.has_weight(client, metrics)
+        self._keys.check(found, len(self.roster.joined))
         return self._averaged(what, found.good, self.evaluate_metrics_aggr_fn)
 
 

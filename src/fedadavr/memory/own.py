@@ -160,7 +160,7 @@ class ClientMemory(RecordTable):
             self._seen_in.setdefault(now, set()).add(client)
 
     def admit(
-        self, page: CohortRecords, sizes: Sequence[int], labels: Sequence[int] | None = None
+        self, page: CohortRecords, sizes: Sequence[float], labels: Sequence[int] | None = None
     ) -> Floats:
         """Count a round's clients in the population; gives the weights of their new records.
 

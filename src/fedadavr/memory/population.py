@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from fedadavr.stores.store import Member
 log = logging.getLogger(__name__)
 
 Undo = Callable[[], object]
+
+UNIT = 2.0**-20
+"""What weights that are not whole are multiples of: the sums of such are exact in float64."""
 
 
 class Population:
@@ -236,6 +240,28 @@ class Population:
         if client in self.waiting:
             return Member(self.waiting[client], placed=client in self.placed)
         return Member(left=True) if client in self.left else None
+
+
+def in_units(weight: float, unit: float) -> float:
+    """A weight rounded down to multiples of a unit, at least one; a whole number is an int."""
+    rounded = max(unit, math.floor(weight / unit) * unit)
+    return int(rounded) if unit == 1 else rounded
+
+
+def unit_of(weights: Iterable[float]) -> float:
+    """One where all weights are whole numbers, else `UNIT`."""
+    return 1.0 if all(float(weight).is_integer() for weight in weights) else UNIT
+
+
+def check_weight(value: Any) -> None:
+    """Raise unless a reply can count with it: a number of examples, or a fraction above zero."""
+    if isinstance(value, (float, np.floating)):
+        if not 0 < value < 2**63:
+            raise ValueError(
+                f"the number of examples must be a finite number above 0, got {float(value)}"
+            )
+    else:
+        check_examples(value)
 
 
 def check_examples(value: Any, where: str = "") -> int:
