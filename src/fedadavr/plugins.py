@@ -20,6 +20,8 @@ from fedadavr.naming import unknown
 
 T = TypeVar("T")
 
+LOADED = "fedadavr_loaded_"  # begins the names of modules that were loaded from a file
+
 
 class Registry(Mapping[str, T]):
     """Things of one kind by name: those of this package, of loaded files, of installed packages.
@@ -130,12 +132,17 @@ class Registry(Mapping[str, T]):
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Forget, at the end, what was added meanwhile: for tests."""
-        before = dict(self._entries), dict(self._facts)
+        """Forget, at the end, what was added meanwhile, and which files were loaded: for tests."""
+        before, modules = set(self._entries), set(sys.modules)
         try:
             yield
         finally:
-            self._entries, self._facts = before
+            for name in set(self._entries) - before - set(self._declared()):
+                del self._entries[name]
+                self._facts.pop(name, None)
+            for name in set(sys.modules) - modules:
+                if name.startswith(LOADED):
+                    del sys.modules[name]
 
 
 class Declaration(NamedTuple):
@@ -198,7 +205,7 @@ def load_file(path: str) -> None:
     """Import a Python file once, by its path; what is wrong with it is said in one sentence."""
     file = Path(path).resolve()
     digest = hashlib.sha256(str(file).encode()).hexdigest()[:12]
-    name = f"fedadavr_loaded_{file.stem}_{digest}"  # two files of one name are two modules
+    name = f"{LOADED}{file.stem}_{digest}"  # two files of one name are two modules
     if name in sys.modules:
         return
     if not file.is_file():
