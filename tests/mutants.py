@@ -191,6 +191,7 @@ def in_a_child(tree: Path, work: Callable[[], int], seconds: float) -> int | Non
         try:
             os.setsid()
             signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             quiet = os.open(tree / "output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
@@ -362,6 +363,7 @@ def main() -> None:
     parser.add_argument("--rooms", nargs="*", default=list(ROOMS), choices=list(ROOMS))
     parser.add_argument("--minutes", type=float, default=60.0, help="then stop; go on another time")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end what was started
     deadline = time.monotonic() + 60 * options.minutes
     everything = [mutant for room in options.rooms for mutant in mutants(room)]
     drawn = random.Random(options.seed).sample(everything, min(options.sample, len(everything)))
