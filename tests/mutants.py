@@ -191,6 +191,7 @@ def in_a_child(tree: Path, work: Callable[[], int], seconds: float) -> int | Non
         try:
             os.setsid()
             signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             quiet = os.open(tree / "output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
@@ -261,7 +262,10 @@ def tests_of(tree: Path, room: str) -> tuple[dict[str, list[str]], dict[str, flo
 def try_out(
     tree: Path, mutant: Mutant, lines: dict[str, list[str]], seconds: dict[str, float]
 ) -> str:
-    """Killed, survived, timed out, or run by no test."""
+    """Killed, survived, timed out, or run by no test.
+
+    Killed only where the test that failed fails again, alone, and passes without the change.
+    """
     last = mutant.line + mutant.was.count("\n")
     covering = {t for n in range(mutant.line, last + 1) for t in lines[f"{mutant.path}:{n}"]}
     if mutant.imported:  # before any test: all that run something of the file may notice
@@ -276,15 +280,43 @@ def try_out(
         chosen.append(test)
     if not chosen:
         return "no test"
-    place = tree / mutant.path
     source = (ROOT / mutant.path).read_bytes()
-    place.write_bytes(source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
-    words = ["-x", "-q", "-p", "no:cacheprovider", *chosen]
+    changed = source[: mutant.start] + mutant.text.encode() + source[mutant.end :]
+    place = tree / mutant.path
     try:
-        ended = in_a_child(tree, lambda: int(pytest.main(words)), 60 + 5 * total)
+        while chosen:
+            place.write_bytes(changed)
+            ended, failed = run_tests(tree, chosen, total)
+            if ended == 0:
+                break
+            if ended is None:
+                return "timeout"
+            alone = [failed] if failed else ["--collect-only", *chosen]  # it cannot be imported
+            again, _ = run_tests(tree, alone, total)
+            shutil.copy2(ROOT / mutant.path, place)
+            if again != 0 and run_tests(tree, alone, total)[0] == 0:
+                return "killed"
+            if failed is None:
+                return "unclear"
+            chosen.remove(failed)  # it fails now and then, or by itself: it tells nothing
+        return "survived"
     finally:
         shutil.copy2(ROOT / mutant.path, place)
-    return "timeout" if ended is None else "survived" if ended == 0 else "killed"
+
+
+def run_tests(tree: Path, words: list[str], seconds: float) -> tuple[int | None, str | None]:
+    """How pytest ends, None if it does not, and the first test that failed."""
+    note = tree / "failed"
+    note.unlink(missing_ok=True)
+
+    class FirstFailure:
+        def pytest_runtest_logreport(self, report: Any) -> None:
+            if report.failed and not note.exists():
+                note.write_text(report.nodeid)
+
+    options = ["-x", "-q", "-p", "no:cacheprovider", *words]
+    ended = in_a_child(tree, lambda: int(pytest.main(options, [FirstFailure()])), 60 + 5 * seconds)
+    return ended, note.read_text() if note.exists() else None
 
 
 def copy_to(tree: Path) -> None:
@@ -331,6 +363,7 @@ def main() -> None:
     parser.add_argument("--rooms", nargs="*", default=list(ROOMS), choices=list(ROOMS))
     parser.add_argument("--minutes", type=float, default=60.0, help="then stop; go on another time")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end what was started
     deadline = time.monotonic() + 60 * options.minutes
     everything = [mutant for room in options.rooms for mutant in mutants(room)]
     drawn = random.Random(options.seed).sample(everything, min(options.sample, len(everything)))
@@ -342,10 +375,13 @@ def main() -> None:
         copy_to(Path(folder))
         found = try_all(Path(folder), drawn, deadline)
     print("\nleft:")
-    for result in ("survived", "no test"):
+    for result in ("survived", "no test", "unclear"):
         for mutant in sorted(found[result]):
             print(f"{result:9} {mutant}")
-    count = {result: len(found[result]) for result in (*KILLED, "survived", "no test", "not tried")}
+    count = {
+        result: len(found[result])
+        for result in (*KILLED, "survived", "no test", "unclear", "not tried")
+    }
     killed = sum(count[result] for result in KILLED)
     tried = len(drawn) - count["not tried"]
     told = ", ".join(f"{result} {number}" for result, number in count.items())
