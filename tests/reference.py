@@ -209,7 +209,8 @@ class Server:
 
     @property
     def P(self) -> float:
-        mean = np.mean([*self.n.values()]) if self.n else 0.0
+        sized = [*self.n.values()] or [s for s in self.waiting.values() if s is not None]
+        mean = np.mean(sized) if sized else 0.0
         named = [mean if size is None else size for size in self.waiting.values()]
         return float(sum(self.n.values()) + sum(named) + self.anonymous * mean)
 

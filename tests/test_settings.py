@@ -29,6 +29,7 @@ from fedadavr.experiments.folder import RunFolder
 from fedadavr.experiments.records import RECORDS, read_lines, run_id
 from fedadavr.experiments.run import RunOptions, run
 from fedadavr.models.registry import MODELS
+from fedadavr.report.grouping import _spoken
 from fedadavr.settings import RawText, Setting, Settings
 from fedadavr.vector import Layout
 
@@ -493,3 +494,35 @@ def test_records_of_0_1_know_what_they_were_run_with() -> None:
     assert "beta1" not in first.command()
     later = replace(first, settings=first.experiment.flat())
     assert later.id == first.id
+
+
+@pytest.mark.parametrize("written", [{"trust": "0.5"}, {"memories": "own"},
+                                     {"memories": "centers+own", "trust": "0.25"}])  # fmt: skip
+def test_what_0_1_wrote_as_words_is_read_as_it_was_meant(written: dict[str, str]) -> None:
+    """A number among words, a list as words: the same run as one that is typed now."""
+    old = Experiment.read({"algorithm": "fedadavr-plus", "rounds": 3, **written}).resolved()
+    typed: dict[str, Any] = dict(written)
+    if "trust" in typed:
+        typed["trust"] = float(typed["trust"])
+    new = Experiment.of(algorithm="fedadavr-plus", rounds=3, **typed).resolved()
+    assert old.settings == new.settings
+    assert run_id(old) == run_id(new)
+    unresolved = Experiment.read({**old.flat(), **written})
+    assert run_id(unresolved) == run_id(new)
+
+
+def test_a_list_of_numbers_is_spoken_in_a_report() -> None:
+    """As it is typed, with plus signs."""
+    assert _spoken("factors", (1.0, 0.5)) == "factors=1.0+0.5"
+
+
+def test_old_names_warn_and_work() -> None:
+    """For one release: what was public in 0.1 is found where it is now."""
+    import fedadavr.clients
+    import fedadavr.memory
+
+    with pytest.warns(DeprecationWarning, match="LocalSGD"):
+        assert fedadavr.clients.Recipe is fedadavr.clients.LocalSGD
+    with pytest.warns(DeprecationWarning, match=r"fedadavr\.stores"):
+        assert callable(fedadavr.memory.open_store)
+    assert "algorithm_names" in dir(fedadavr)

@@ -39,3 +39,7 @@ __getattr__ = lazily(__name__, {
     "fedadavr.memory": ["ClientMemory"],
     "fedadavr.vector": ["Layout"],
 })  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

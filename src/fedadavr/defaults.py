@@ -6,8 +6,10 @@ setting that is missing is one that came later: its default means what was done 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +26,19 @@ FIRST = "0.1.0"
 def former() -> dict[str, Any]:
     """The defaults of version 0.1."""
     return tomllib.loads(Path(__file__).with_name("defaults-0.1.toml").read_text())
+
+
+def as_meant(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What 0.1 wrote as words, as what it meant: `trust = "0.5"`, `memories = "centers+own"`."""
+    meant = dict(values)
+    trust, memories = values.get("trust"), values.get("memories")
+    if isinstance(trust, str) and trust != "learned":
+        with contextlib.suppress(ValueError):  # an algorithm of one's own may mean something else
+            meant["trust"] = float(trust)
+    if isinstance(memories, str) and values.get("algorithm") == "fedadavr-plus":
+        words = re.split("[,+]", memories)
+        meant["memories"] = tuple(sorted(words, key=lambda word: word != "own"))
+    return meant
 
 
 def filled(name: str, given: Mapping[str, Any], version: str = FIRST) -> dict[str, Any]:

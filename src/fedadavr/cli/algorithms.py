@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_format
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fedadavr.algorithms.registry import algorithm_class, algorithm_names, user_settings
@@ -28,7 +29,11 @@ def main(load: str | None = None, json: bool = False) -> None:
     table.add_column("algorithm", no_wrap=True)
     table.add_column("what it does, and its settings", overflow="fold")
     for name in algorithm_names():
-        settings = user_settings(name).values()
+        try:
+            settings = user_settings(name).values()
+        except ValueError as error:  # an installed package that is broken
+            table.add_row(name, f"[red]{escape(str(error))}[/red]")
+            continue
         told = ", ".join(f"{s.name.replace('_', '-')} {shown_default(s.default)}" for s in settings)
         table.add_row(name, f"{_first_line(name)}\n[dim]{told}[/dim]")
     console = Console()
@@ -41,8 +46,9 @@ def _first_line(name: str) -> str:
 
 
 def _told(name: str) -> dict[str, object]:
-    settings = {
-        s.name: {"default": shown_default(s.default), "help": s.help}
-        for s in user_settings(name).values()
-    }
+    try:
+        known = user_settings(name).values()
+    except ValueError as error:
+        return {"name": name, "about": str(error), "settings": {}}
+    settings = {s.name: {"default": shown_default(s.default), "help": s.help} for s in known}
     return {"name": name, "about": _first_line(name), "settings": settings}

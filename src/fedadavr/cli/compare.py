@@ -57,7 +57,7 @@ def main(argv: list[str], prog: str) -> None:
         compare(contestants, options.run_options, out, lambda now: live.update(progress_table(now)))
     e = contestants[0].experiments[0]
     title = (
-        f"{e.dataset} {e.partition}, {e.clients} clients, {e.clients_per_round} a round, "
+        f"{e.dataset} {e.partition}, {e.clients} clients, {e.clients_per_round} per round, "
         f"{e.rounds} rounds, {len(options.seeds)} seeds"
     )
     lines = summary(contestants, options.target)

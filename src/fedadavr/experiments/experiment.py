@@ -21,7 +21,7 @@ from fedadavr.algorithms.registry import (
     user_settings,
 )
 from fedadavr.data.registry import check_partition, datasets, protocol_of
-from fedadavr.defaults import FIRST, filled
+from fedadavr.defaults import FIRST, as_meant, filled
 from fedadavr.models.registry import models
 from fedadavr.naming import unknown
 from fedadavr.plugins import load_file
@@ -124,6 +124,8 @@ class Experiment:
         if not isinstance(inner, Mapping):
             raise ValueError(f"{where}: settings must be a table".removeprefix(": "))
         told |= inner
+        if version.startswith("0.1."):
+            told = as_meant(told)
         name = told.get("algorithm", Experiment.algorithm)
         own = user_settings(name) if name in ALGORITHMS else {}
         known = fields_of_experiment() | own

@@ -101,7 +101,7 @@ def _variants(experiments: Sequence[Experiment], owns: Sequence[dict[str, Any]])
 
 def _spoken(name: str, value: Any) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    text = "+".join(value) if isinstance(value, tuple) else text
+    text = "+".join(map(str, value)) if isinstance(value, tuple) else text
     if name in SPOKEN and value is not None:
         return text
     return f"{name.replace('_', '-')}={'default' if value is None else text}"

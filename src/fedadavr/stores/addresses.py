@@ -93,6 +93,8 @@ def is_address(text: str) -> bool:
     """Whether a text is meant as a store's address, perhaps a mistyped one, and not as a folder."""
     if text == "ram" or text.startswith("lmdb:") or SCHEME.match(text):
         return True
+    if ":" in text and text.partition(":")[0] in STORES:  # one that somebody brings
+        return True
     return ":" in text and "@" in text and not os.path.exists(text)  # which never raises
 
 

@@ -394,6 +394,7 @@ class LmdbStore(PersistentStore):
             with self._errors("copied"):
                 self._env.copy(str(new), compact=True)
             (new / DATA).chmod(0o600)
+            _sync(new / DATA)
             (new / DATA).replace(folder / DATA)
             _sync(folder)
         finally:
@@ -446,7 +447,7 @@ def _drop(txn: Any, database: Any, prefix: bytes) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Have a folder's entries safe on the disk."""
+    """Have a folder's entries, or a file, safe on the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
