@@ -622,7 +622,7 @@ def test_flowers_names_of_settings_are_understood(
         with pytest.raises(ValueError, match=f"{alias} is Flower's name of {name}: give one of"):
             cls(**{alias: value, name: same})
     with pytest.raises(ValueError, match="unknown setting of fedavg 'proximal_mu'"):
-        flower.FedAvg(proximal_mu=0.5)
+        flower.FedAvg(proximal_mu=0.5)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("name", ["FedAdam", "FedYogi", "FedAdagrad"])
