@@ -11,6 +11,8 @@ from typing import ClassVar, Literal
 
 from flwr.app import MetricRecord, RecordDict
 
+from fedadavr.flower.loop import Hook
+from fedadavr.flower.resuming import Resume
 from fedadavr.flower.strategy import Strategy
 
 class FedAdaVR(Strategy):
@@ -43,8 +45,10 @@ class FedAdaVR(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -69,6 +73,10 @@ class FedAdaVR(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -131,6 +139,7 @@ class FedAdaVR(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -141,6 +150,7 @@ class FedAdaVR(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -195,8 +205,10 @@ class FedAdaVRQuant(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -221,6 +233,10 @@ class FedAdaVRQuant(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -283,6 +299,7 @@ class FedAdaVRQuant(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -293,6 +310,7 @@ class FedAdaVRQuant(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -347,8 +365,10 @@ class FedAdaVRNoVR(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -373,6 +393,10 @@ class FedAdaVRNoVR(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -427,6 +451,7 @@ class FedAdaVRNoVR(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -437,6 +462,7 @@ class FedAdaVRNoVR(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -487,8 +513,10 @@ class FedAdaVRNoOpt(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -513,6 +541,10 @@ class FedAdaVRNoOpt(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -559,6 +591,7 @@ class FedAdaVRNoOpt(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -569,6 +602,7 @@ class FedAdaVRNoOpt(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -615,8 +649,10 @@ class FedAdaVRPlus(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -641,6 +677,10 @@ class FedAdaVRPlus(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -715,6 +755,7 @@ class FedAdaVRPlus(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -725,6 +766,7 @@ class FedAdaVRPlus(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -785,8 +827,10 @@ class FedVARP(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -811,6 +855,10 @@ class FedVARP(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -857,6 +905,7 @@ class FedVARP(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -867,6 +916,7 @@ class FedVARP(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -913,8 +963,10 @@ class ClusterFedVARP(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -939,6 +991,10 @@ class ClusterFedVARP(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -985,6 +1041,7 @@ class ClusterFedVARP(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -995,6 +1052,7 @@ class ClusterFedVARP(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -1041,8 +1099,10 @@ class MIFA(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -1067,6 +1127,10 @@ class MIFA(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -1113,6 +1177,7 @@ class MIFA(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -1123,6 +1188,7 @@ class MIFA(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -1169,8 +1235,10 @@ class Scaffold(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -1195,6 +1263,10 @@ class Scaffold(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -1241,6 +1313,7 @@ class Scaffold(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -1251,6 +1324,7 @@ class Scaffold(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -1297,8 +1371,10 @@ class FedNova(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -1323,6 +1399,10 @@ class FedNova(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -1363,6 +1443,7 @@ class FedNova(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -1373,6 +1454,7 @@ class FedNova(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -1416,8 +1498,10 @@ class FedProx(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -1442,6 +1526,10 @@ class FedProx(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -1484,6 +1572,7 @@ class FedProx(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -1494,6 +1583,7 @@ class FedProx(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -1538,8 +1628,10 @@ class FedAvg(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -1564,6 +1656,10 @@ class FedAvg(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default None
         Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
     client_lr : float, default 1.0
@@ -1602,6 +1698,7 @@ class FedAvg(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -1612,6 +1709,7 @@ class FedAvg(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -1654,8 +1752,10 @@ class FedAdagrad(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -1680,6 +1780,10 @@ class FedAdagrad(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default 0.1
         Rate of the server's step.
     client_lr : float, default 1.0
@@ -1720,6 +1824,7 @@ class FedAdagrad(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -1730,6 +1835,7 @@ class FedAdagrad(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = 0.1,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -1773,8 +1879,10 @@ class FedAdam(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -1799,6 +1907,10 @@ class FedAdam(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default 0.1
         Rate of the server's step.
     client_lr : float, default 1.0
@@ -1847,6 +1959,7 @@ class FedAdam(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -1857,6 +1970,7 @@ class FedAdam(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = 0.1,
         client_lr: float = 1.0,
         clip: float = 50.0,
@@ -1904,8 +2018,10 @@ class FedYogi(Strategy):
     evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
         The same for the evaluation's replies.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float, default 3600.0
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -1930,6 +2046,10 @@ class FedYogi(Strategy):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     server_lr : float | None, default 0.01
         Rate of the server's step.
     client_lr : float, default 1.0
@@ -1978,6 +2098,7 @@ class FedYogi(Strategy):
         evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
         *,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -1988,6 +2109,7 @@ class FedYogi(Strategy):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         server_lr: float | None = 0.01,
         client_lr: float = 1.0,
         clip: float = 50.0,
