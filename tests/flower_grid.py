@@ -28,13 +28,13 @@ from flwr.app import (
     RecordDict,
 )
 from flwr.clientapp import ClientApp
-from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedadavr import kernels
 from fedadavr.flower import FedAdaVR, answer_identity
+from fedadavr.flower.errors import RAISED
 
 Train = Callable[[Message, Context], RecordDict]
 
@@ -45,7 +45,7 @@ def be_a_serverapp() -> None:
 
 
 class LocalGrid(Grid):
-    """Nodes are client apps, by node id; `clients` are what their configs say of them."""
+    """Nodes are client apps, by node id; `clients` are their ids, or their nodes' configs."""
 
     def __init__(self, app: ClientApp, clients: Mapping[int, Any]) -> None:
         be_a_serverapp()
@@ -88,12 +88,13 @@ class LocalGrid(Grid):
         node = message.metadata.dst_node_id
         if node not in self.clients:
             return []
-        config = {} if self.clients[node] is None else {"client-id": self.clients[node]}
+        told = self.clients[node]
+        config = told if isinstance(told, dict) else {} if told is None else {"client-id": told}
         context = Context(1, node, config, RecordDict(), {})
         try:
             return [self.app(message, context)]
         except Exception as error:
-            why = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error).__name__}: {error}")
+            why = Error(RAISED, f"{type(error).__name__}: {error}")
             return [Message(why, reply_to=message)]
 
 

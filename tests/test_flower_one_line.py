@@ -126,7 +126,10 @@ class OwnMessages(flower.FedAdaVR):
     ) -> Iterable[Message]:
         content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         chosen = list(grid.get_node_ids())
-        return self._construct_messages(content, chosen, MessageType.TRAIN)
+        return [
+            Message(content=content, dst_node_id=node, message_type=MessageType.TRAIN)
+            for node in chosen
+        ]
 
 
 class Mixin:

@@ -9,12 +9,12 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.common.constant import ErrorCode
-from flwr.common.logger import log
 from flwr.serverapp import Grid
 
 from fedadavr.flower.allow_list import AllowList
+from fedadavr.flower.errors import OF_THE_APP
 from fedadavr.flower.ids import RESERVED, bad_id, one_line
+from fedadavr.flower.log import log
 
 ACTION = "client_id"
 QUESTION = f"query.{ACTION}"
@@ -138,7 +138,7 @@ class Identities:
             try:
                 node = asked.pop(reply.metadata.reply_to_message_id)
                 if reply.has_error():
-                    if reply.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
+                    if reply.error.code in OF_THE_APP:
                         self._answers[node] = None
                     continue  # else it is down, or busy: that says nothing of its app
                 record = reply.content.get("identity")

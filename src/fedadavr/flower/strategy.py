@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
-from flwr.common.logger import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from flwr.serverapp.strategy import Result
@@ -26,9 +25,11 @@ from fedadavr.flower.arrays import BadArrays, Model
 from fedadavr.flower.history import EVALUATED, TRAINED, History
 from fedadavr.flower.identity import Identities
 from fedadavr.flower.ids import RESERVED, one_line
+from fedadavr.flower.log import log
 from fedadavr.flower.loop import EvaluateFunction, Hook, Loop
 from fedadavr.flower.loops import begins_round
 from fedadavr.flower.metrics import Aggregate, aggregate, average
+from fedadavr.flower.privacy import check_wrapper
 from fedadavr.flower.replies import (
     Keys,
     RejectedRounds,
@@ -334,6 +335,8 @@ class Strategy(FlowerFedAvg):
             self.close()
             self._forget_all()
             self._grid, self._configuring = grid, True
+        if not self._in_start:
+            check_wrapper(self.store, self._build, first=self.server is None)
         if self.server is None:
             self._prepare(arrays)
             if self.on_round and not self._in_start:
@@ -623,7 +626,10 @@ class Strategy(FlowerFedAvg):
         config["server-round"] = round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         nodes = [clients[client] for client in chosen]
-        self._evaluating = list(self._construct_messages(record, nodes, MessageType.EVALUATE))
+        self._evaluating = [
+            Message(content=record, message_type=MessageType.EVALUATE, dst_node_id=node)
+            for node in nodes
+        ]
         return self._evaluating
 
     def aggregate_evaluate(
