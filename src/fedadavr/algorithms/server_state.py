@@ -92,9 +92,7 @@ class ServerState:
             self.vectors.load_state_dict(state["kinds"])
         self.torn = False
 
-    def commit(
-        self, w: Vector, *, metrics: Mapping[int, Any] | None = None, **extra: Any
-    ) -> None:
+    def commit(self, w: Vector, *, metrics: Mapping[int, Any] | None = None, **extra: Any) -> None:
         """Write the model, the state, the memory and whatever else to the store, all or nothing.
 
         `metrics` are what rounds were measured to be: they are added to those of other rounds.

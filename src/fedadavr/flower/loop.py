@@ -21,6 +21,14 @@ Hook = Callable[[int, ArrayRecord, Flat], Any]
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
+def hooks_of(given: Any) -> list[Hook]:
+    """What was given as `on_round`, as a list."""
+    hooks = [given] if callable(given) else given or []
+    if not isinstance(hooks, Sequence) or not all(map(callable, hooks)):
+        raise TypeError(f"on_round must be a function or a list of them, got {given!r}")
+    return list(hooks)
+
+
 class Loop:
     """Rounds of a strategy, up to the last; `done` of them were made before.
 

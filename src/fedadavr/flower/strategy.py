@@ -26,7 +26,7 @@ from fedadavr.flower.history import EVALUATED, TRAINED, History
 from fedadavr.flower.identity import Identities
 from fedadavr.flower.ids import RESERVED, one_line
 from fedadavr.flower.log import log
-from fedadavr.flower.loop import EvaluateFunction, Hook, Loop
+from fedadavr.flower.loop import EvaluateFunction, Hook, Loop, hooks_of
 from fedadavr.flower.loops import begins_round
 from fedadavr.flower.metrics import Aggregate, aggregate, average
 from fedadavr.flower.privacy import check_wrapper
@@ -161,9 +161,7 @@ class Strategy(FlowerFedAvg):
         if not store_timeout >= 0:
             raise ValueError(f"store_timeout must be in seconds, got {store_timeout!r}")
         check_resume(resume, store)
-        hooks = [on_round] if callable(on_round) else list(on_round or ())
-        if not all(map(callable, hooks)):
-            raise TypeError(f"on_round must be a function or a list of them, got {on_round!r}")
+        hooks = hooks_of(on_round)
         self._algorithm = algorithm or self.name
         if not self._algorithm:
             raise ValueError("say which algorithm: Strategy(algorithm='fedadavr')")
