@@ -33,8 +33,9 @@ def expected(cls: type[flower.Strategy]) -> set[str]:
 
 
 def test_the_stub_is_current() -> None:
-    """What editors read is made of today's settings; `python -m fedadavr.flower.stub` writes it."""
-    assert STUB.read_text() == stub.stub()
+    """What editors read is made of today's settings."""
+    current = STUB.read_text() == stub.stub()
+    assert current, "settings have changed: run `python -m fedadavr.flower.stub`"
 
 
 def test_every_strategy_is_in_the_stub() -> None:
