@@ -274,7 +274,7 @@ def test_a_mod_on_the_whole_app_hides_only_the_clients_ids() -> None:
     """It refuses the question for the id, and every node trains, known by its own."""
     strategy = made(flower.FedAdaVR)
     grid = training([LocalDpMod(CLIP, 0.0, 1.0, 1e-5)], on_the_app=True)
-    strategy.start(grid, model(), 2)
+    strategy.start(grid, model(), 2, timeout=5)
     assert strategy.server is not None
     assert strategy.server.memory is not None
     clients = {client for client, _ in strategy.server.memory.records()}
