@@ -324,6 +324,18 @@ class Strategy(FlowerFedAvg):
             self._record = self.model.record(self.w, self.buffer_values)
         return self._record
 
+    @property
+    def current_arrays(self) -> ArrayRecord | None:
+        """The model, as it is after the last round; it can be set, as that of Flower's FedOpt."""
+        return None if self.server is None else self._current()
+
+    @current_arrays.setter
+    def current_arrays(self, arrays: Mapping[str, Any]) -> None:
+        record = arrays if isinstance(arrays, ArrayRecord) else ArrayRecord(
+            {name: _array(np.asarray(values)) for name, values in arrays.items()})  # fmt: skip
+        self._prepare(record)
+        self._take(record)
+
     def _begin_round(self, server_round: int, arrays: ArrayRecord, grid: Grid) -> ArrayRecord:
         """The model that a round begins with: the loop's, or at first the store's."""
         self._grid = grid
@@ -475,7 +487,7 @@ class Strategy(FlowerFedAvg):
         if server is None:
             raise RuntimeError(
                 "aggregate_train: the model that was sent is not known; call configure_train of "
-                "this strategy before"
+                "this strategy before, or set current_arrays"
             )
         answers = match(self.asked, replies)
         self._learn_of(round, server, [node for _, node in answers[0]])
@@ -648,4 +660,4 @@ def _in_order(clients: Iterable[str]) -> list[str]:
 def _array(tensor: Vector) -> Any:
     from flwr.app import Array
 
-    return Array(np.ascontiguousarray(tensor))
+    return Array(np.require(tensor, requirements="C"))  # which leaves a scalar one
