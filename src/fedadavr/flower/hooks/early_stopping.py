@@ -1,0 +1,57 @@
+"""An end of the run when a metric does not get better any more."""
+
+from __future__ import annotations
+
+from logging import INFO
+
+from flwr.app import ArrayRecord
+from flwr.common.logger import log
+
+from fedadavr.flower.hooks.best import Best
+from fedadavr.flower.hooks.hook import History, Metrics
+
+
+class EarlyStopping:
+    """Ends the run after some rounds without improvement; a resumed run goes on counting.
+
+    Parameters
+    ----------
+    metric : str
+        What is looked at, as in "evaluate/loss". A first round without it is an error; later ones
+        without it do not count.
+    patience : int
+        How many rounds without improvement, NaN among them, end the run.
+    mode : str
+        "max" or "min": which is better.
+    min_delta : float
+        How much better than the best a value must be to be an improvement.
+    """
+
+    def __init__(
+        self, metric: str, patience: int, mode: str = "max", min_delta: float = 0.0
+    ) -> None:
+        if type(patience) is not int or patience < 1:
+            raise ValueError(f"patience must be a whole number from 1 up, got {patience!r}")
+        self.patience, self.best = patience, Best(metric, mode, min_delta)
+        self._waited = 0
+
+    def begin(self, history: History) -> None:
+        """Count through the rounds so far."""
+        self._waited = 0
+        for better in self.best.begin(history):
+            self._count(better)
+
+    def __call__(self, round: int, arrays: ArrayRecord, metrics: Metrics) -> bool:
+        """Whether the patience is at its end."""
+        better = self.best.take(round, metrics)
+        if better is None:
+            return False
+        self._count(better)
+        if self._waited < self.patience:
+            return False
+        log(INFO, "stopping after round %d: %s has not improved for %d rounds (%g in round %d)",
+            round, self.best.metric, self._waited, self.best.value, self.best.round)  # fmt: skip
+        return True
+
+    def _count(self, better: bool) -> None:
+        self._waited = 0 if better else self._waited + 1
