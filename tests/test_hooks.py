@@ -5,8 +5,10 @@ They are called as `start` calls them; WandB and MLflow where they are installed
 
 from __future__ import annotations
 
+import json
 import logging
 import math
+import re
 import struct
 import subprocess
 import sys
@@ -119,6 +121,18 @@ def test_a_missing_package_is_named(
         hook("x")
 
 
+def test_a_broken_package_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it lacks is said as Python says it."""
+    (tmp_path / "wandb.py").write_text("import not_there\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "wandb"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'not_there'"):
+        WandB("x")
+
+
 # --- TensorBoard ---
 
 
@@ -135,7 +149,7 @@ def points(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_tensorboard_shows_every_round(tmp_path: Path) -> None:
-    """Also the initial model's, lists, NaN, and rounds that have nothing to show."""
+    """Also the initial model's, lists, and rounds that have nothing to show."""
     rounds: History = {
         0: {"server/accuracy": 0.125},
         1: {"train/loss": 2.0, "evaluate/recall": [0.5, 0.25]},
@@ -311,6 +325,13 @@ def test_a_resumed_run_ends_where_it_would_have(cut: int) -> None:
         assert play(hook, after, before) == 6
 
 
+def test_a_new_run_does_not_go_on_counting() -> None:
+    """One hook, two runs."""
+    hook = EarlyStopping("evaluate/accuracy", 2)
+    assert play(hook, course(0.5, 0.25, 0.25)) == 3
+    assert play(hook, course(nan, 0.25)) == 2
+
+
 # --- both ---
 
 
@@ -348,6 +369,41 @@ def test_a_wrong_setting_is_said_when_the_hook_is_made(make: Any, message: str) 
     """Before any round."""
     with pytest.raises(ValueError, match=message):
         make()
+
+
+# --- the document ---
+
+
+def shown(word: str, folder: Path) -> Any:
+    """What a block of the document defines last, its files in a folder of ours."""
+    text = (Path(__file__).parent.parent / "docs" / "flower-hooks.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (code,) = [block for block in blocks if word in block]
+    for name in ("log", "best.safetensors"):
+        code = code.replace(f'"{name}"', repr(str(folder / name)))
+    known: dict[str, Any] = {}
+    exec(code, known)
+    return list(known.values())[-1]
+
+
+@pytest.mark.parametrize(
+    ("code", "made"), [('"log")\n', "log"), ('"best.safetensors"', "best.safetensors"),
+                       ('"evaluate/loss"', None)],
+)  # fmt: skip
+def test_the_hooks_of_the_document_run(code: str, made: str | None, tmp_path: Path) -> None:
+    """As they are shown."""
+    play(shown(code, tmp_path), {1: {"evaluate/accuracy": 0.5, "evaluate/loss": 1.0}})
+    assert [path.name for path in tmp_path.iterdir()] == ([made] if made else [])
+
+
+def test_ones_own_hooks_of_the_document_run(tmp_path: Path) -> None:
+    """The function stops, the class writes all rounds."""
+    function = shown("def stop_at_90", tmp_path)
+    assert play(function, course(0.5, 0.75, 0.9, 1.0, name="server/accuracy")) == 3
+    path = tmp_path / "rounds.jsonl"
+    play(shown("class Lines", tmp_path)(str(path)), course(0.5, start=2), course(0.25))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(row["round"], row["evaluate/accuracy"]) for row in rows] == [(1, 0.25), (2, 0.5)]
 
 
 # --- WandB ---
@@ -427,6 +483,16 @@ def test_wandb_keeps_every_round_offline(tmp_path: Path) -> None:
                   1: {"train/loss": 2.0, "evaluate/recall/0": 0.5, "evaluate/recall/1": 0.25}}, 0),
         ("mine", {2: {"train/loss": 1.0, "evaluate/accuracy": 0.75}}, 0),
     ]  # fmt: skip
+
+
+def test_wandb_has_a_round_at_once(tmp_path: Path) -> None:
+    """Not only when the next is logged, which a killed server does not reach."""
+    pytest.importorskip("wandb", reason="wandb is not installed")
+    hook = WandB("tests", dir=str(tmp_path))
+    hook.begin({})
+    hook(1, model(1), {"train/loss": 2.0})
+    assert hook.run.summary["train/loss"] == 2.0
+    hook.end()
 
 
 @pytest.mark.parametrize(("how", "code"), [("fails", 1), ("retried", 0)])

@@ -13,8 +13,6 @@ from flwr.common.logger import log
 
 from fedadavr.flower.hooks.hook import History, Metrics, Outcome, need, scalars
 
-MOST = 1000  # metrics of one request
-
 
 class MLflow:
     """Logs each round's metrics with MLflow, the round as their step; needs `mlflow-skinny`.
@@ -79,8 +77,7 @@ class MLflow:
             self._metric(_allowed(name), value, now, round)
             for name, value in scalars(metrics).items()
         ]
-        for k in range(0, len(rows), MOST):
-            self._client.log_batch(self.run_id, metrics=rows[k : k + MOST])
+        self._client.log_batch(self.run_id, metrics=rows)
 
     def end(self) -> None:
         """End MLflow's run, as failed if an exception ends ours."""

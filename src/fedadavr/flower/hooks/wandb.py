@@ -40,7 +40,7 @@ class WandB:
         """Log a round's metrics."""
         if self.run is None:
             self.begin({})
-        self.run.log(scalars(metrics), step=round)
+        self.run.log(scalars(metrics), step=round, commit=True)  # else it waits for the next
 
     def end(self) -> None:
         """Finish wandb's run, as failed if an exception ends ours."""
