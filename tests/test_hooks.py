@@ -262,6 +262,15 @@ def test_a_resumed_run_whose_file_is_missing_starts_anew(tmp_path: Path) -> None
     assert kept(path) == 5
 
 
+@pytest.mark.parametrize("before", [{}, {"evaluate/accuracy": 0.75}], ids=["trained", "evaluated"])
+def test_a_best_round_that_is_told_again_is_kept(before: Metrics, tmp_path: Path) -> None:
+    """A run killed in its third round is resumed with it: its model may not be in the file yet."""
+    path, rounds = tmp_path / "best.npz", course(0.25, 0.5)
+    play(KeepBest(path, "evaluate/accuracy"), rounds)
+    play(KeepBest(path, "evaluate/accuracy"), course(0.75, 0.5, start=3), {**rounds, 3: before})
+    assert kept(path) == 3
+
+
 def test_a_new_run_forgets_the_best_of_the_last(tmp_path: Path) -> None:
     """One hook, two runs."""
     hook = KeepBest(tmp_path / "best.npz", "evaluate/accuracy")
@@ -313,14 +322,15 @@ def test_rounds_without_the_metric_do_not_count() -> None:
     assert play(EarlyStopping("evaluate/accuracy", 2), rounds) == 5
 
 
-@pytest.mark.parametrize("cut", range(6))
-def test_a_resumed_run_ends_where_it_would_have(cut: int) -> None:
-    """Wherever it was interrupted; the hook is a new one, or was used before."""
+@pytest.mark.parametrize("again", [0, 1], ids=["next", "again"])
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_a_resumed_run_ends_where_it_would_have(cut: int, again: int) -> None:
+    """Wherever it was interrupted, and if its last round is told again; with a used hook, too."""
     rounds = course(0.5, 0.75, 0.25, nan, 0.75, 0.5, 0.25)
     used = EarlyStopping("evaluate/accuracy", 4)
     assert play(used, rounds) == 6
     before = {round: metrics for round, metrics in rounds.items() if round <= cut}
-    after = {round: metrics for round, metrics in rounds.items() if round > cut}
+    after = {round: metrics for round, metrics in rounds.items() if round > cut - again}
     for hook in (used, EarlyStopping("evaluate/accuracy", 4)):
         assert play(hook, after, before) == 6
 
@@ -525,14 +535,14 @@ def logged(uri: str, run_id: str | None, name: str) -> list[tuple[int, float]]:
 
 
 def test_mlflow_has_every_round(tracking: str) -> None:
-    """A resumed run with the run's id goes on with it; names that MLflow refuses are changed."""
+    """A resumed run goes on with the run, no round twice; names that MLflow refuses are changed."""
     hook = MLflow("tests", uri=tracking, run_name="first", tags={"who": "me"})
     play(hook, {0: {"train/loss": 2.0}, 1: {"train/loss": 1.5, "evaluate/top@5//x": [0.5, 0.25]}})
     again = MLflow("tests", uri=tracking, run_id=hook.run_id)
-    play(again, {2: {"train/loss": 1.0, **{f"evaluate/m{k}": 1.0 for k in range(1500)}}})
+    play(again, {1: {"train/loss": 1.25, "train/new": 3.0}, 2: {"train/loss": 1.0}})
     assert logged(tracking, hook.run_id, "train/loss") == [(0, 2.0), (1, 1.5), (2, 1.0)]
     assert logged(tracking, hook.run_id, "evaluate/top_5/x/1") == [(1, 0.25)]
-    assert logged(tracking, hook.run_id, "evaluate/m1499") == [(2, 1.0)]
+    assert logged(tracking, hook.run_id, "train/new") == [(1, 3.0)]
     client = pytest.importorskip("mlflow").MlflowClient(tracking)
     run = client.get_run(hook.run_id)
     assert (run.info.run_name, run.data.tags["who"], run.info.status) == ("first", "me", "FINISHED")

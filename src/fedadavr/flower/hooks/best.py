@@ -28,20 +28,19 @@ class Best:
         if not 0 <= self._least < math.inf:
             raise ValueError(f"min_delta must be a finite number from 0 up, got {min_delta!r}")
         self.metric, self._sign = metric, 1.0 if mode == "max" else -1.0
-        self.value, self.round, self._seen = math.nan, -1, False
+        self.begin({})
 
-    def begin(self, history: History) -> list[bool]:
-        """Start from these rounds; for those with the metric, whether it was better."""
-        self.value, self.round, self._seen = math.nan, -1, False
-        found = [self._take(round, history[round]) for round in sorted(history)]
-        return [better for better in found if better is not None]
-
-    def clear(self) -> None:
-        """Let the next value be the best."""
-        self.value, self.round = math.nan, -1
+    def begin(self, history: History, *, anew: bool = False) -> None:
+        """Start from these rounds; anew: but let the next value be the best."""
+        self._history, self._anew = dict(history), anew
+        self.value, self.round, self.waited, self._seen = math.nan, -1, 0, False
 
     def take(self, round: int, metrics: Metrics) -> bool | None:
-        """Whether the round's value is better than all before; None if the round has none."""
+        """Whether the round's value is better than all before; None if the round has none.
+
+        `waited` is how many values came since the best.
+        """
+        self._replay(round)
         better = self._take(round, metrics)
         if round and not self._seen:
             there = ", ".join(sorted(scalars(metrics))) or "none"
@@ -51,6 +50,15 @@ class Best:
             )
         return better
 
+    def _replay(self, upto: int) -> None:
+        """Take the rounds before; the last of a run that was killed may be told again."""
+        for round in sorted(self._history):
+            if round < upto:
+                self._take(round, self._history[round])
+        self._history = {}
+        if self._anew:
+            self.value, self.round, self._anew = math.nan, -1, False
+
     def _take(self, round: int, metrics: Metrics) -> bool | None:
         value = scalars(metrics).get(self.metric)
         if value is None:
@@ -59,6 +67,7 @@ class Best:
         better = not math.isnan(value) and (
             math.isnan(self.value) or self._sign * (value - self.value) > self._least
         )
+        self.waited += 1
         if better:
-            self.value, self.round = value, round
+            self.value, self.round, self.waited = value, round, 0
         return better

@@ -33,25 +33,16 @@ class EarlyStopping:
         if type(patience) is not int or patience < 1:
             raise ValueError(f"patience must be a whole number from 1 up, got {patience!r}")
         self.patience, self.best = patience, Best(metric, mode, min_delta)
-        self._waited = 0
 
     def begin(self, history: History) -> None:
         """Count through the rounds so far."""
-        self._waited = 0
-        for better in self.best.begin(history):
-            self._count(better)
+        self.best.begin(history)
 
     def __call__(self, round: int, arrays: ArrayRecord, metrics: Metrics) -> bool:
         """Whether the patience is at its end."""
-        better = self.best.take(round, metrics)
-        if better is None:
-            return False
-        self._count(better)
-        if self._waited < self.patience:
+        best = self.best
+        if best.take(round, metrics) is None or best.waited < self.patience:
             return False
         log(INFO, "stopping after round %d: %s has not improved for %d rounds (%g in round %d)",
-            round, self.best.metric, self._waited, self.best.value, self.best.round)  # fmt: skip
+            round, best.metric, best.waited, best.value, best.round)  # fmt: skip
         return True
-
-    def _count(self, better: bool) -> None:
-        self._waited = 0 if better else self._waited + 1

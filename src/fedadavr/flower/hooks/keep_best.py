@@ -37,9 +37,7 @@ class KeepBest:
     def begin(self, history: History) -> None:
         """Take the best of the rounds so far, if its file is there."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.best.begin(history)
-        if not self.path.is_file():
-            self.best.clear()
+        self.best.begin(history, anew=not self.path.is_file())
 
     def __call__(self, round: int, arrays: ArrayRecord, metrics: Metrics) -> None:
         """Write the model if it is the best so far."""

@@ -27,8 +27,8 @@ class MLflow:
         Where to track, as in "sqlite:///mlflow.db" or "http://HOST:PORT". None: as MLflow has
         it, `MLFLOW_TRACKING_URI` or else the file mlflow.db in the working folder.
     run_id : str, optional
-        A run to go on with, as a resumed run does. MLflow cannot take a metric back: a round that
-        is made again is there twice.
+        A run to go on with, as a resumed run does. MLflow takes no metric back: of a round that is
+        made again, the first values stay.
     run_name : str, optional
         A name for a new run.
     tags : Mapping[str, str], optional
@@ -50,6 +50,7 @@ class MLflow:
         self.experiment, self.run_id = experiment, run_id
         self._given, self._name, self._tags = run_id, run_name, dict(tags or {})
         self._running = False
+        self._logged: dict[str, set[int]] = {}  # the rounds that the run has, by metric
 
     def begin(self, history: History) -> None:
         """Start MLflow's run, or go on with the one that was named."""
@@ -65,7 +66,7 @@ class MLflow:
             self.run_id = run.info.run_id
         else:
             self._client.update_run(self._given, status="RUNNING")
-        self._running = True
+        self._running, self._logged = True, {}
         log(INFO, "MLflow's run is %s, of experiment %s", self.run_id, self.experiment)
 
     def __call__(self, round: int, arrays: ArrayRecord, metrics: Metrics) -> None:
@@ -74,10 +75,20 @@ class MLflow:
             self.begin({})
         now = int(time.time() * 1000)
         rows = [
-            self._metric(_allowed(name), value, now, round)
-            for name, value in scalars(metrics).items()
+            self._metric(name, value, now, round)
+            for name, value in ((_allowed(n), value) for n, value in scalars(metrics).items())
+            if round not in self._rounds(name)
         ]
         self._client.log_batch(self.run_id, metrics=rows)
+
+    def _rounds(self, name: str) -> set[int]:
+        """The rounds of a metric that a run had which is gone on with."""
+        if self._given is None:
+            return set()
+        if name not in self._logged:
+            known = self._client.get_metric_history(self.run_id, name)
+            self._logged[name] = {metric.step for metric in known}
+        return self._logged[name]
 
     def end(self) -> None:
         """End MLflow's run, as failed if an exception ends ours."""
