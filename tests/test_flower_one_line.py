@@ -488,7 +488,7 @@ def test_empty_arrays_go_along(cls: type[flower.Strategy], tmp_path: Path) -> No
     url = f"lmdb:{tmp_path / 's'}"
     for rounds in (2, 4):
         result = made(cls, store=url).start(nodes(train), first, rounds)
-        assert list(result.train_metrics_clientapp) == [rounds - 1, rounds]
+        assert list(result.train_metrics_clientapp) == list(range(1, rounds + 1))
         assert all(m["rejected"] + m["failed"] == 0  # type: ignore[operator]
                    for m in result.train_metrics_clientapp.values())  # fmt: skip
     assert result.arrays["x"].numpy()[0] < 0

@@ -5,6 +5,7 @@ They are called as `start` calls them; WandB and MLflow where they are installed
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -18,11 +19,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord
+from flwr.app import Array, ArrayRecord, MetricRecord
 
 from fedadavr.flower.hooks import EarlyStopping, Hook, KeepBest, MLflow, TensorBoard, WandB, scalars
 from fedadavr.flower.hooks.hook import History, Metrics
+from tests.flower_grid import federation, first_model, strategy_on
 from tests.test_model_files import read
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "flower-hooks.md"
 
 nan = math.nan
 
@@ -381,13 +385,48 @@ def test_a_wrong_setting_is_said_when_the_hook_is_made(make: Any, message: str) 
         make()
 
 
+# --- under a strategy ---
+
+
+class Killed(BaseException):
+    """Whatever ends a process."""
+
+
+@pytest.mark.parametrize("how", ["ended", "killed while evaluating"])
+def test_under_a_strategy_a_resumed_run_goes_on_with_its_hooks(how: str, tmp_path: Path) -> None:
+    """One point per round, the best model, and an end as of a run that was never interrupted."""
+    values = dict(enumerate([0.125, 0.25, 0.5, 0.75, 0.5, 0.25, 1.0]))
+    sums: dict[int, float] = {}
+
+    def measure(round: int, arrays: ArrayRecord) -> MetricRecord:
+        if stop_at == round:
+            raise Killed
+        sums[round] = float(arrays["x"].numpy().sum())
+        return MetricRecord({"accuracy": values[round]})
+
+    rounds, stop_at = (3, -1) if how == "ended" else (9, 3)
+    for _ in range(2):
+        strategy = strategy_on(
+            f"lmdb:{tmp_path / 'store'}",
+            on_round=[TensorBoard(tmp_path / "log"), EarlyStopping("server/accuracy", 2),
+                      KeepBest(tmp_path / "best.npz", "server/accuracy")],
+        )  # fmt: skip
+        with contextlib.suppress(Killed):
+            strategy.start(federation(), first_model(50), rounds, evaluate_fn=measure)
+        rounds, stop_at = 9, -1
+    shown = points(tmp_path / "log")["server/accuracy"]
+    assert shown == [(round, values[round]) for round in range(6)]
+    assert [round for round, _ in points(tmp_path / "log")["train/loss"]] == [1, 2, 3, 4, 5]
+    assert float(read(tmp_path / "best.npz")["x"].sum()) == sums[3]
+    assert len(set(sums.values())) == 6
+
+
 # --- the document ---
 
 
 def shown(word: str, folder: Path) -> Any:
     """What a block of the document defines last, its files in a folder of ours."""
-    text = (Path(__file__).parent.parent / "docs" / "flower-hooks.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     (code,) = [block for block in blocks if word in block]
     for name in ("log", "best.safetensors"):
         code = code.replace(f'"{name}"', repr(str(folder / name)))
@@ -404,6 +443,15 @@ def test_the_hooks_of_the_document_run(code: str, made: str | None, tmp_path: Pa
     """As they are shown."""
     play(shown(code, tmp_path), {1: {"evaluate/accuracy": 0.5, "evaluate/loss": 1.0}})
     assert [path.name for path in tmp_path.iterdir()] == ([made] if made else [])
+
+
+def test_the_strategy_of_the_document_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is shown, but for fewer rounds."""
+    monkeypatch.chdir(tmp_path)
+    text = DOCUMENT.read_text().replace("num_rounds=200", "num_rounds=2")
+    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
+    exec(code, {"grid": federation(), "arrays": first_model(40)})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best.npz", "log", "state"]
 
 
 def test_ones_own_hooks_of_the_document_run(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ COMMANDS = {
     "memory convert": ("fedadavr.cli.memory:convert", "another codec, key or kind of store"),
     "memory backup": ("fedadavr.cli.memory:backup", "copy a store, also one in use"),
     "memory rewind": ("fedadavr.cli.memory:rewind", "take a store back to a snapshot"),
+    "memory export": ("fedadavr.cli.memory:export", "the model as .safetensors or .npz"),
+    "memory reset": ("fedadavr.cli.memory:reset", "empty a store, to begin anew"),
     "memory upgrade": (
         "fedadavr.cli.memory:upgrade",
         "convert a store or run of version 0.1",

@@ -78,6 +78,7 @@ class Store(Protocol):
         *,
         members: Mapping[str, Member | None] | None = None,
         rounds: Mapping[int, Any] | None = None,
+        metrics: Mapping[int, Any] | None = None,
         snapshot: int | None = None,
         lost: int | None = None,
         accept: bool = False,
@@ -88,7 +89,8 @@ class Store(Protocol):
         ----------
         records, members : what changed; None removes
         state : replaces the state
-        rounds : what to note of rounds, beside what is noted of others
+        rounds, metrics : what to note of rounds, and what they were measured to be, beside what
+            is there of others
         snapshot : the round that this is the end of, if it shall be possible to come back to it
         lost : so many records were lost: count what is there instead of moving the counts
         accept : somebody has looked at what is there, and takes it as it is
@@ -105,6 +107,10 @@ class Store(Protocol):
 
     def rounds(self) -> dict[int, Any]:
         """What was noted of each round."""
+        ...
+
+    def metrics(self) -> dict[int, Any]:
+        """What each round was measured to be."""
         ...
 
     def items(self, data: bool = True) -> Iterator[tuple[str, Record | Damaged]]:
