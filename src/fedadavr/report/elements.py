@@ -1,4 +1,4 @@
-"""What a report is made of: cells, tables, curves and text, whatever they are written as."""
+"""What a report is made of: cells, tables, curves, claims, text, whatever they are written as."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
 
 from fedadavr.experiments.records import RunRecord
 
@@ -189,7 +191,63 @@ class Text:
     paragraphs: tuple[str, ...]
 
 
-Section = Table | Curves | Text
+@dataclass(frozen=True)
+class Dots:
+    """A table as a picture: a panel for each first label, in it a line of dots for each second.
+
+    A column is a dot of one color in every line, with its deviation and the paper's figure.
+    """
+
+    title: str
+    table: Table
+    """Two labels a row; what is drawn, and its figures for those who want them."""
+    named: int
+    """So many columns have a color and a place in the legend; the others are gray."""
+    note: str = ""
+
+    @property
+    def panels(self) -> list[tuple[str, list[ReportRow]]]:
+        """The rows by their first label."""
+        rows = groupby(self.table.rows, key=lambda row: row.labels[0])
+        return [(title, list(own)) for title, own in rows]
+
+    def floor(self, rows: Iterable[ReportRow]) -> float:
+        """Where the axis of a panel begins: at the tens below the lowest figure of a named one."""
+        cells = [cell for row in rows for cell in row.cells[: self.named]]
+        found = [v for cell in cells for v in (cell.value, cell.paper) if v is not None]
+        return min(90.0, max(0.0, 10.0 * math.floor((min(found, default=0.0) - 1) / 10)))
+
+
+Holds = Literal["holds", "holds in part", "does not hold", "not decided", "not run"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, whether it is so, and the figures that say so."""
+
+    text: str
+    holds: Holds
+    figures: tuple[str, ...] = ()
+    """A line each."""
+    why: str = ""
+    """Beside the verdict: what is missing for one."""
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return f"{self.holds}: {self.why}" if self.why else self.holds
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Claims, one line each, their figures folded."""
+
+    title: str
+    claims: tuple[Claim, ...]
+    note: str = ""
+
+
+Section = Table | Curves | Text | Dots | Claims
 
 
 @dataclass(frozen=True)
