@@ -55,9 +55,8 @@ def _picture(dots: Dots, files: Sequence[str]) -> str:
 def _claim(claim: Claim) -> str:
     """A line that can be unfolded."""
     line = f"{MARKS.get(claim.holds, '⚪')} <b>{escape(claim.verdict)}</b> · {escape(claim.text)}"
-    return _folded(
-        line, "\n".join(f"- {_plain(text)}" for text in claim.figures or ("no figures",))
-    )
+    told = claim.figures or ("There are no figures yet.",)
+    return _folded(line, "\n".join(f"- {_plain(text)}" for text in told))
 
 
 def table(table: Table) -> str:
