@@ -188,7 +188,10 @@ def unfinished(preset: Preset, results: Results) -> list[Section]:
     titles = [f"{u.partition}, seed {u.seed}, round {u.round}" for u in found]
     labels = [row.label for row in preset.rows(preset.partitions[0])]
     panels = tuple(
-        Panel(title, tuple(Series(n, (u.runs[n],)) for n in labels if n in u.runs))
+        Panel(
+            title.replace(", round", ", up to round"),
+            tuple(Series(n, (u.runs[n],)) for n in labels if n in u.runs),
+        )
         for title, u in zip(titles, found, strict=True)
     )
     rows = tuple(

@@ -11,6 +11,7 @@ from fedadavr.report.palette import style
 
 LANE = 8  # pixels between the dots of a line
 GRAY = ("#8a929b", "#7d8790")
+Span = tuple[float, float]
 PAPER, OTHERS = "the paper's", "others"
 
 
@@ -26,10 +27,11 @@ def lanes(dots: Dots) -> int:
     return dots.named + (len(dots.table.columns) > dots.named)
 
 
-def ticks(low: float) -> list[int]:
-    """From there to 100."""
-    step = 20 if low < 50 else 10 if low < 80 else 5
-    return [tick for tick in range(0, 101, step) if tick >= low]
+def ticks(span: Span) -> list[int]:
+    """Whole tens, or twenties on a long axis, fives on a short one."""
+    low, high = map(int, span)
+    step = 20 if high - low > 60 else 10 if high - low > 20 else 5
+    return [tick for tick in range(0, 101, step) if low <= tick <= high]
 
 
 # --- SVG ---
@@ -67,11 +69,11 @@ def _key(color: str, name: str, *, small: bool = False) -> str:
 
 
 def _panel(dots: Dots, title: str, rows: list[ReportRow]) -> str:
-    low = dots.floor(rows)
-    lines = "".join(_line(dots, row, low) for row in rows)
+    span = dots.span(rows)
+    lines = "".join(_line(dots, row, span) for row in rows)
     axis = "".join(
-        f'<text x="{_at(tick, low):.2f}%" y="12" text-anchor="middle">{tick}</text>'
-        for tick in ticks(low)
+        f'<text x="{_at(tick, span):.2f}%" y="12" text-anchor="middle">{tick}</text>'
+        for tick in ticks(span)
     )
     return (
         f'<figure role="group" aria-label="{escape(title)}: accuracy in percent; '
@@ -81,20 +83,21 @@ def _panel(dots: Dots, title: str, rows: list[ReportRow]) -> str:
     )
 
 
-def _at(value: float, low: float) -> float:
+def _at(value: float, span: Span) -> float:
     """Percent of the width, with some room at either side."""
-    return 3 + 94 * (min(max(value, low), 100.0) - low) / (100.0 - low)
+    low, high = span
+    return 3 + 94 * (min(max(value, low), high) - low) / (high - low)
 
 
-def _line(dots: Dots, row: ReportRow, low: float) -> str:
+def _line(dots: Dots, row: ReportRow, span: Span) -> str:
     height = LANE * (lanes(dots) + 1)
     drawn = [
-        f'<line class="grid" x1="{_at(tick, low):.2f}%" x2="{_at(tick, low):.2f}%" y1="0" '
+        f'<line class="grid" x1="{_at(tick, span):.2f}%" x2="{_at(tick, span):.2f}%" y1="0" '
         f'y2="{height}"/>'
-        for tick in ticks(low)
+        for tick in ticks(span)
     ]
     for lane, column, cell in places(dots, row):
-        drawn.append(_dot(dots, lane, column, cell, low))
+        drawn.append(_dot(dots, lane, column, cell, span))
     return (
         f'<span class="dotlabel">{escape(row.labels[-1])}</span>'
         f'<svg height="{height}" role="img" aria-label="{escape(_said(dots, row))}">'
@@ -110,20 +113,20 @@ def _said(dots: Dots, row: ReportRow) -> str:
     )
 
 
-def _dot(dots: Dots, lane: int, column: int, cell: Cell, low: float) -> str:
+def _dot(dots: Dots, lane: int, column: int, cell: Cell, span: Span) -> str:
     assert cell.value is not None
     y, others = LANE * (lane + 1), column >= dots.named
     parts = [f"<title>{escape(dots.table.columns[column])}: {escape(cell.line())}</title>"]
     if cell.deviation and not others:
-        left, right = (_at(cell.value + d, low) for d in (-cell.deviation, cell.deviation))
+        left, right = (_at(cell.value + d, span) for d in (-cell.deviation, cell.deviation))
         parts.append(f'<line x1="{left:.2f}%" x2="{right:.2f}%" y1="{y}" y2="{y}"/>')
-    x = f"{_at(cell.value, low):.2f}%"
-    if cell.value < low:
+    x = f"{_at(cell.value, span):.2f}%"
+    if cell.value < span[0]:
         parts.append(f'<use href="#beyond" class="full" x="{x}" y="{y}"/>')
     else:
         parts.append(f'<circle cx="{x}" cy="{y}" r="{2.2 if others else 3.6}"/>')
     if cell.paper is not None:
-        parts.append(f'<use href="#hollow" x="{_at(cell.paper, low):.2f}%" y="{y}"/>')
+        parts.append(f'<use href="#hollow" x="{_at(cell.paper, span):.2f}%" y="{y}"/>')
     return f'<g style="{_color(column, others=others)}">{"".join(parts)}</g>'
 
 
@@ -171,7 +174,7 @@ def png(dots: Dots, columns: int = 2) -> bytes:
 
 
 def _draw(place: Any, dots: Dots, title: str, rows: list[ReportRow]) -> None:
-    low, high = dots.floor(rows), lanes(dots) + 2
+    (low, top), high = dots.span(rows), lanes(dots) + 2
     for k, row in enumerate(rows):
         if k:
             place.axhline(k * high - 1, color="#d9dde2", linewidth=0.8)
@@ -182,11 +185,11 @@ def _draw(place: Any, dots: Dots, title: str, rows: list[ReportRow]) -> None:
             if cell.deviation and not others:
                 ends = (
                     max(low, cell.value - cell.deviation),
-                    min(100, cell.value + cell.deviation),
+                    min(top, cell.value + cell.deviation),
                 )
                 place.plot(ends, (y, y), color=color, linewidth=1.2, solid_capstyle="butt")
             mark, size = ("<", 3.6) if cell.value < low else ("o", 2.8 if others else 4.4)
-            place.plot(max(low, cell.value), y, mark, color=color, markersize=size)
+            place.plot(min(top, max(low, cell.value)), y, mark, color=color, markersize=size)
             if cell.paper is not None:
                 place.plot(cell.paper, y, "D", color=color, markersize=5.4, fillstyle="none",
                            markeredgewidth=1.1)  # fmt: skip
@@ -194,8 +197,9 @@ def _draw(place: Any, dots: Dots, title: str, rows: list[ReportRow]) -> None:
     middles = [k * high + (lanes(dots) - 1) / 2 for k in range(len(rows))]
     place.set_yticks(middles, names, fontsize=10)
     place.set_ylim(len(rows) * high - 1, -1)
-    place.set_xlim(low - (100 - low) * 0.02, 100 + (100 - low) * 0.02)
-    place.set_xticks(ticks(low))
+    room = 0.02 * (top - low)
+    place.set_xlim(low - room, top + room)
+    place.set_xticks(ticks((low, top)))
     place.tick_params(axis="x", labelsize=9.5)
     place.tick_params(axis="y", length=0)
     place.grid(axis="x", alpha=0.35)

@@ -211,11 +211,18 @@ class Dots:
         rows = groupby(self.table.rows, key=lambda row: row.labels[0])
         return [(title, list(own)) for title, own in rows]
 
-    def floor(self, rows: Iterable[ReportRow]) -> float:
-        """Where the axis of a panel begins: at the tens below the lowest figure of a named one."""
-        cells = [cell for row in rows for cell in row.cells[: self.named]]
-        found = [v for cell in cells for v in (cell.value, cell.paper) if v is not None]
-        return min(90.0, max(0.0, 10.0 * math.floor((min(found, default=0.0) - 1) / 10)))
+    def span(self, rows: Iterable[ReportRow]) -> tuple[float, float]:
+        """The axis of a panel, in whole tens; what is gray may be below it."""
+        lines = [row.cells for row in rows]
+        colored = [v for line in lines for c in line[: self.named] for v in _known(c)] or [0.0]
+        highest = max(v for line in lines for c in line for v in _known(c) or [0.0])
+        low, high = 10 * math.floor((min(colored) - 1) / 10), 10 * math.ceil((highest + 1) / 10)
+        return float(max(0, low)), float(min(100, high))
+
+
+def _known(cell: Cell) -> list[float]:
+    """Our figure and the paper's."""
+    return [figure for figure in (cell.value, cell.paper) if figure is not None]
 
 
 Holds = Literal["holds", "holds in part", "does not hold", "not decided", "not run"]
