@@ -377,6 +377,7 @@ def test_what_is_not_finished_is_shown_at_the_same_round() -> None:
     picture = page.sections[0]
     assert isinstance(picture, Dots)
     assert picture.table.columns == ("fedavg",)
+    assert picture.table.rows[0].labels == ("CIFAR-10", "iid, 1 of 8 runs")
     # One that diverged early holds nobody back.
     lost = replace(one_run(cells[3], 10), failure="it diverged")
     page = paper_page(Results([one_run(cells[0], 200), lost], ("cifar10-iid",), waiting))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.records import RunRecord
 from fedadavr.paper import numbers
+from fedadavr.paper.hard_claims import HARD
 from fedadavr.paper.presets import NAMES, PRESETS
 from fedadavr.paper.results import Results, accuracy, seed_of
 from fedadavr.report.elements import Cell, Dots, ReportRow, Table
@@ -48,19 +49,26 @@ def best_of_each(results: Results) -> Dots:
 def _cells(results: Results) -> Iterator[tuple[tuple[str, str], Runs]]:
     """Every cell with some run, once, and the line that it belongs to."""
     seen = set()
+    waits = {claim.preset for claim in HARD}
     for dataset, title in NAMES.items():
         for name in results.presets:
             preset = PRESETS[name]
             if preset.dataset != dataset or name.partition("-")[2] not in KINDS:
                 continue
+            about = MODELS.get(str(dict(preset.common).get("model")), "")
+            finished, planned, *_ = results.standing(name)
+            part = f"{finished} of {planned} runs" if name in waits and finished < planned else ""
             for partition in preset.partitions:
-                for table in results.tables(name):
-                    for row in table.values():
-                        runs = row.get(partition, ())
-                        if runs and runs[0].id not in seen:
-                            seen.add(runs[0].id)
-                            model = MODELS.get(str(runs[0].experiment.model))
-                            yield (title, f"{partition}, {model}" if model else partition), runs
+                label = ", ".join(filter(None, (partition, about, part)))
+                for runs in _runs(results, name, partition):
+                    if runs[0].id not in seen:
+                        seen.add(runs[0].id)
+                        yield (title, label), runs
+
+
+def _runs(results: Results, preset: str, partition: str) -> Iterator[Runs]:
+    rows = (row for table in results.tables(preset) for row in table.values())
+    return (runs for row in rows if (runs := row.get(partition, ())))
 
 
 def _best(cells: list[Runs]) -> Cell:
