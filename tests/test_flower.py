@@ -581,7 +581,8 @@ def test_an_error_is_not_an_answer() -> None:
     assert grid.asked == 4
     identities.connected(grid, [11, 12, 13, 14])
     assert grid.asked == 4  # the silent ones are not waited for in every round
-    identities._later = {node: (0.0, pause) for node, (_, pause) in identities._later.items()}
+    later = identities._asking._later
+    later |= {node: (0.0, 0.0, pause) for node, (_, _, pause) in later.items()}  # it is due
     grid.answers[13] = "other"
     assert identities.connected(grid, [11, 12, 13, 14])["other"] == 13
 
