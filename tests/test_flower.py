@@ -109,6 +109,7 @@ def test_bad_replies_cost_only_themselves(tmp_path: Path) -> None:
     np.testing.assert_allclose(result["x"], -0.5 - 0.5 * 2 / 9, atol=1e-6)
     assert result["n"] == ["int64 6"]  # a counter is averaged and stays an integer
     assert result["order"] == ["x", "bn.num_batches_tracked"]
+    assert said.count("new nodes for their client ids") == said.count("asking 1 new nodes") == 1
     for reason in (
         "the weights hold NaN or infinity", "has shape (2,), the model (3,)",
         "it must hold one ArrayRecord, and holds 0", "it must hold one ArrayRecord, and holds 2",
@@ -333,7 +334,7 @@ def test_one_clients_bad_replies_end_no_run() -> None:
 
     grid = LocalGrid(app_that(answer), {100 + k: str(k) for k in range(5)})
     strategy = flower.FedAvg(min_available_nodes=5, fraction_evaluate=0.0)
-    strategy._build = _always("4", strategy._build)  # type: ignore[method-assign]
+    strategy._build = _always("node:104", strategy._build)  # type: ignore[method-assign]
     first = reply(0.0)["arrays"]
     assert isinstance(first, ArrayRecord)
     result = strategy.start(grid, first, 6)
