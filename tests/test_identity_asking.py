@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,8 @@ def test_of_200_nodes_without_an_answer_one_is_asked(said: list[str]) -> None:
 def picky(message: Message, context: Context, call_next: Any) -> Message:
     if message.metadata.message_type not in ("train", "evaluate"):
         raise RuntimeError(f"what is {message.metadata.message_type}?")
-    return call_next(message, context)  # type: ignore[no-any-return]
+    reply: Message = call_next(message, context)
+    return reply
 
 
 def emptying(message: Message, context: Context, call_next: Any) -> Message:
@@ -154,17 +156,20 @@ def test_mods_of_the_training_alone_do_not_matter() -> None:
 
 
 def test_one_that_errs_among_others_that_answer_is_known_by_its_node() -> None:
-    """A mixed federation: only that one is."""
+    """A mixed federation: only that one is, and who comes later is asked."""
 
     class Mixed(Asked):
         def answer(self, message: Message) -> list[Message]:
-            self.app = silent if message.metadata.dst_node_id == 102 else good
+            self.app = silent if message.metadata.dst_node_id == 103 else good
             return super().answer(message)
 
     silent, good = mute(), app_that(drawn)
     grid = Mixed(good, names(4))
-    expected = {"c0": 100, "c1": 101, "node:102": 102, "c3": 103}
-    assert identities().connected(grid, list(grid.clients)) == expected
+    expected = {"c0": 100, "c1": 101, "c2": 102, "node:103": 103}
+    found = identities()
+    assert found.connected(grid, list(grid.clients)) == expected
+    grid.clients[104] = "c4"
+    assert found.connected(grid, list(grid.clients)) == expected | {"c4": 104}
 
 
 def test_a_node_without_a_name_says_that_the_app_answers() -> None:
@@ -212,6 +217,27 @@ def test_where_many_are_down_more_are_asked_at_once() -> None:
     grid.down = dict.fromkeys(range(100, 299))
     assert identities().connected(grid, list(grid.clients)) == {"c199": 299}
     assert [len(batch) for batch in grid.batches] == [1, 1, 4, 36, 158]
+
+
+def test_after_a_silent_node_who_is_there_is_looked_up_again() -> None:
+    """It has its time, then the next look asks another one: who has come or gone is seen."""
+
+    class Waiting(Asked):
+        def send_and_receive(
+            self, messages: Iterable[Message], *, timeout: float | None = None
+        ) -> Iterable[Message]:
+            replies = list(super().send_and_receive(messages, timeout=timeout))
+            if not replies and timeout:
+                time.sleep(timeout)  # as Flower's grid does
+            return replies
+
+    grid = Waiting(app_that(drawn), names(6))
+    grid.down = {100: None}
+    found = Identities(lambda client: 0, 0.05)
+    assert found.connected(grid, list(grid.clients), least=6) == {}
+    assert grid.batches == [[100]]
+    found.connected(grid, list(grid.clients), least=6)
+    assert grid.batches[1:] == [[101], [102, 103, 104, 105, 100]]
 
 
 def test_nodes_that_err_at_once_are_not_asked_every_second(
@@ -276,10 +302,8 @@ def questions(strategy: Any, grid: LocalGrid | None = None) -> int:
     return grid.questions
 
 
-ALL = sorted(
-    (cls for cls in vars(flower).values() if isinstance(cls, type) and getattr(cls, "name", "")),
-    key=lambda cls: str(cls.name),
-)
+EXPORTED: list[Any] = [getattr(flower, name) for name in flower.__all__]
+ALL = [cls for cls in EXPORTED if getattr(cls, "name", "")]
 
 
 @pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.name)
@@ -358,7 +382,7 @@ def test_a_list_of_clients_leaves_nothing_to_ask(identity: Any) -> None:
 def test_asked_clients_are_sampled_alike_whatever_their_nodes_ids_are() -> None:
     """Also for FedAvg, if it is told to ask."""
 
-    def sampled(identity: str, nodes: list[int]) -> list[str]:
+    def sampled(identity: Any, nodes: list[int]) -> list[str]:
         chosen: list[str] = []
         told = dict(zip(nodes, "abcdefgh", strict=True))
 
@@ -367,7 +391,7 @@ def test_asked_clients_are_sampled_alike_whatever_their_nodes_ids_are() -> None:
             return drawn(message, context)
 
         strategy = flower.FedAvg(identity=identity, fraction_train=0.25, fraction_evaluate=0.0,
-                                 min_available_nodes=8)  # type: ignore[arg-type]  # fmt: skip
+                                 min_available_nodes=8)  # fmt: skip
         strategy.start(LocalGrid(app_that(train), told), first_model(5), 5)
         return chosen
 
@@ -390,7 +414,7 @@ def test_one_node_that_errs_does_not_rename_the_clients_of_a_store(tmp_path: Pat
 
     strategy_on(store).start(Asked(app_that(drawn), names(6)), first_model(5), 1)
     again = strategy_on(store)
-    grid = FirstErrs(mute(), names(6))
+    grid: Asked = FirstErrs(mute(), names(6))
     again.start(grid, first_model(5), 2)
     assert set(again.identities.nodes) == {"node:100", "c1", "c2", "c3", "c4", "c5"}
     assert grid.batches == [[100], [101], [102, 103, 104, 105]]
@@ -417,8 +441,11 @@ def test_a_restarted_node_takes_its_clients_id_over(said: list[str]) -> None:
             restart(grid, 103, 903)
 
     result = strategy.start(grid, first_model(5), 4, evaluate_fn=look)
-    assert [m["failed"] + m["rejected"] for m in result.train_metrics_clientapp.values()] == [0] * 4
-    assert [m["staleness"] for m in result.train_metrics_clientapp.values()] == [0, 1, 1, 1]
+    told = [
+        (m["failed"], m["rejected"], m["staleness"])
+        for m in result.train_metrics_clientapp.values()
+    ]
+    assert told == [(0, 0, 0.0), (0, 0, 1.0), (0, 0, 1.0), (0, 0, 1.0)]
     assert strategy.server is not None
     assert strategy.server.memory is not None
     assert strategy.server.memory.count == strategy.server.memory.population.seen == 6
