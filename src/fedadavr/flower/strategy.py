@@ -24,7 +24,7 @@ from fedadavr.flower.aliases import ours
 from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.arrays import BadArrays, Model
 from fedadavr.flower.history import EVALUATED, TRAINED, History
-from fedadavr.flower.identity import Identities
+from fedadavr.flower.identity import Identities, Naming, check_naming
 from fedadavr.flower.ids import RESERVED, one_line
 from fedadavr.flower.loop import EvaluateFunction, Hook, Loop, hooks_of
 from fedadavr.flower.loops import begins_round
@@ -85,7 +85,13 @@ class Strategy(FlowerFedAvg):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes
+        are asked if the algorithm remembers clients, and only then. Who is sampled does not
+        depend on Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -94,7 +100,7 @@ class Strategy(FlowerFedAvg):
     buffers : Sequence[str]
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -135,6 +141,7 @@ class Strategy(FlowerFedAvg):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -168,10 +175,12 @@ class Strategy(FlowerFedAvg):
         if settings.get("snapshot_every") is not None and store is None:
             raise ValueError("snapshot_every goes with a store: there is nothing to go back to")
         self._settings = settings
-        self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
+        probe = self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
         self._allowed = None if clients is None else AllowList(clients)
         self.store, self.encrypt_with, self.commit_every = fixed(store), encrypt_with, commit_every
         self.resume, self.on_round = resume, hooks
+        self._remembers = probe.memory is not None
+        self._naming = check_naming(identity, self._allowed, self._remembers)
         self.authenticated, self.seed, self.buffers = authenticated, seed, tuple(buffers)
         self._retry, self._expire_after = Retry(store_timeout), expire_after
         self._timeout = 3600.0
@@ -199,8 +208,9 @@ class Strategy(FlowerFedAvg):
         self._configuring = self._cast_said = False
         self._grid: Grid | None = None
         self.identities = Identities(
-            self._owner_of, self._identity_timeout, self._expire_after, self._allowed
-        )
+            self._owner_of, self._identity_timeout, self._expire_after, self._allowed,
+            self._naming, remembers=self._remembers, handing_over=not self.authenticated,
+        )  # fmt: skip
         self.roster = Roster(self.identities)
 
     def _build(self, layout: Layout, store: Any = None) -> Algorithm:
@@ -305,6 +315,7 @@ class Strategy(FlowerFedAvg):
             if kept is not None and store is not None:
                 self.w, extra = kept
                 check_extra(extra, self.model, self._where, self.seed)
+                self.identities.told_before(extra.get("told"))
                 self._unseen = True
                 self.buffer_values, self.done = extra["buffers"], extra["round"]
                 self._reached = self._stored = self.done
@@ -383,6 +394,7 @@ class Strategy(FlowerFedAvg):
             settings=plain(settings_in_use(self.server)), version=__version__,
             dtypes=self.model.dtypes, metrics=metrics,
             unevaluated=self.history.to_keep(self._reached),
+            told=self.identities.told,
         )  # fmt: skip
         self._uncommitted, self._stored = 0, self._reached
         self.history.written(metrics)
@@ -532,7 +544,7 @@ class Strategy(FlowerFedAvg):
         """Nodes that a subclass or a wrapper has asked: find out who they are, and count them."""
         if all(self._client_of(node) in self.roster.joined for node in nodes):
             return
-        self.identities.learn(self._grid, nodes)
+        self.identities.learn(self._grid, nodes, self._timeout)
         self._retry(f"round {round}", self.identities.bind)
         known = {self._client_of(node): node for node in nodes if node in self.identities.clients}
         self._retry(f"round {round}", partial(self.roster.join, server, round, known))
