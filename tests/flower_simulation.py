@@ -75,7 +75,7 @@ def same(out: Path) -> None:
             for rounds in stops:
                 strategy = Strategy(
                     fraction_train=0.4, fraction_evaluate=0.0, min_available_nodes=NODES,
-                    client_lr=0.01, **settings,
+                    client_lr=0.01, identity="ask", **settings,
                 )  # fmt: skip
                 first = ArrayRecord(model(42).state_dict())
                 result = strategy.start(grid, first, rounds)

@@ -109,6 +109,7 @@ def test_bad_replies_cost_only_themselves(tmp_path: Path) -> None:
     np.testing.assert_allclose(result["x"], -0.5 - 0.5 * 2 / 9, atol=1e-6)
     assert result["n"] == ["int64 6"]  # a counter is averaged and stays an integer
     assert result["order"] == ["x", "bn.num_batches_tracked"]
+    assert said.count("new nodes for their client ids") == said.count("asking 1 new nodes") == 1
     for reason in (
         "the weights hold NaN or infinity", "has shape (2,), the model (3,)",
         "it must hold one ArrayRecord, and holds 0", "it must hold one ArrayRecord, and holds 2",
@@ -333,7 +334,7 @@ def test_one_clients_bad_replies_end_no_run() -> None:
 
     grid = LocalGrid(app_that(answer), {100 + k: str(k) for k in range(5)})
     strategy = flower.FedAvg(min_available_nodes=5, fraction_evaluate=0.0)
-    strategy._build = _always("4", strategy._build)  # type: ignore[method-assign]
+    strategy._build = _always("node:104", strategy._build)  # type: ignore[method-assign]
     first = reply(0.0)["arrays"]
     assert isinstance(first, ArrayRecord)
     result = strategy.start(grid, first, 6)
@@ -581,7 +582,8 @@ def test_an_error_is_not_an_answer() -> None:
     assert grid.asked == 4
     identities.connected(grid, [11, 12, 13, 14])
     assert grid.asked == 4  # the silent ones are not waited for in every round
-    identities._later = {node: (0.0, pause) for node, (_, pause) in identities._later.items()}
+    later = identities._asking._later
+    later |= {node: (0.0, 0.0, pause) for node, (_, _, pause) in later.items()}  # it is due
     grid.answers[13] = "other"
     assert identities.connected(grid, [11, 12, 13, 14])["other"] == 13
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "algorithms": ("fedadavr.cli.algorithms:main", "what there is to run, and its settings"),
     "paper list": ("fedadavr.cli.paper:list_presets", "the paper's tables and figures"),
     "paper run": ("fedadavr.cli.paper:run_preset", "run one of them, with error bars"),
+    "paper status": ("fedadavr.cli.paper:status", "how far the runs of each are"),
     "paper report": ("fedadavr.cli.paper:report", "ours beside the paper's, as one page"),
     "data list": ("fedadavr.cli.data:list_datasets", "which data sets are at hand, and where"),
     "data show": ("fedadavr.cli.data:show", "draw who holds what"),

@@ -3,8 +3,8 @@
 import warnings
 from typing import Any
 
+from fedadavr.flower.asking import answer_identity
 from fedadavr.flower.client_hook import ClientHook
-from fedadavr.flower.identity import answer_identity
 from fedadavr.flower.strategies import (
     MIFA,
     ClusterFedVARP,

@@ -1,39 +1,39 @@
-"""Who is behind a node: the strategy asks, the client's app answers from its node's config."""
+"""Who is behind a node, and for how long that is remembered."""
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Iterable
 from logging import INFO, WARNING
-from typing import Any
+from numbers import Integral
+from typing import Any, Literal
 
-from flwr.app import ConfigRecord, Context, Message, RecordDict
-from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from fedadavr.flower.allow_list import AllowList
-from fedadavr.flower.errors import OF_THE_APP
+from fedadavr.flower.asking import Asking
 from fedadavr.flower.ids import RESERVED, bad_id, one_line
 from fedadavr.flower.log import log
 
-ACTION = "client_id"
-QUESTION = f"query.{ACTION}"
-KEY = "client-id"
-CONFIG = (KEY, "partition-id")  # entries of a node's config that name its client
+Naming = Literal["ask", "node"] | Callable[[int], str]
+"""How a node's client is known: the node is asked, by the node's id, by a function of that."""
+
 IDS_PER_NODE = 3  # different client ids that a node may tell in its life
 MOST_NOTED = 100_000  # nodes whose number of ids is remembered
 
 
-def answer_identity(app: ClientApp) -> ClientApp:
-    """Let an app tell its client's id, from `client-id` or `partition-id` in the node's config."""
-
-    @app.query(ACTION)
-    def client_id(message: Message, context: Context) -> Message:
-        given = [context.node_config[key] for key in CONFIG if key in context.node_config]
-        record = ConfigRecord({KEY: str(given[0])} if given else {})
-        return Message(content=RecordDict({"identity": record}), reply_to=message)
-
-    return app
+def check_naming(identity: Naming | None, allowed: AllowList | None, remembers: bool) -> Naming:
+    """What was asked for, or what an algorithm needs that remembers clients, or does not."""
+    if allowed is not None and identity is not None:
+        raise ValueError("clients says who is behind which node: omit identity, or omit clients")
+    if identity is None:
+        return "ask" if remembers else "node"
+    if not callable(identity) and not (isinstance(identity, str) and identity in ("ask", "node")):
+        raise ValueError(
+            "identity must be 'ask', 'node' or a function from a node's id to its client's id, "
+            f"got {one_line(repr(identity))}"
+        )
+    return identity
 
 
 class Identities:
@@ -43,7 +43,25 @@ class Identities:
     bound it to, if nodes' ids can be relied on across runs; within a run it is remembered here.
     A node has one client at a time and at most a few in its life, and one that has never trained
     is remembered only while it is connected, and for `expire_after` rounds more: nobody makes the
-    server remember much by coming and going. With `allowed`, nobody is asked.
+    server remember much by coming and going.
+
+    Parameters
+    ----------
+    owner_of : Callable[[str], int]
+        The node that a store has bound a client's id to, 0 for none.
+    patience : float
+        Seconds that a node has to tell its client's id.
+    expire_after : int
+        Rounds for which who has never trained is remembered.
+    allowed : AllowList, optional
+        It says who everybody is: nobody is asked.
+    naming : "ask", "node" or Callable[[int], str]
+        How clients are known without a list.
+    remembers : bool
+        Whether the algorithm remembers clients.
+    handing_over : bool
+        Whether a client's id goes to another node that tells it when the node that had it is not
+        listed any more: a node without keys that was restarted has a new id.
     """
 
     def __init__(
@@ -52,9 +70,14 @@ class Identities:
         patience: float,
         expire_after: int = 10,
         allowed: AllowList | None = None,
+        naming: Naming = "ask",
+        *,
+        remembers: bool = True,
+        handing_over: bool = True,
     ) -> None:
-        self._owner_of, self._patience = owner_of, patience
-        self._expire_after, self._allowed = expire_after, allowed
+        self._owner_of, self._expire_after, self._allowed = owner_of, expire_after, allowed
+        self._naming, self._remembers, self._handing_over = naming, remembers, handing_over
+        self._asking = Asking(patience)
         self.nodes: dict[str, int] = {}  # client -> node
         self.clients: dict[int, str] = {}  # node -> client
         self.refused: dict[int, int] = {}  # nodes that are not let in, and when they were last here
@@ -62,7 +85,7 @@ class Identities:
         self._listed: set[int] = set()
         self._answers: dict[int, Any] = {}  # nodes that have answered and are not bound yet
         self._told: dict[int, tuple[int, str]] = {}  # how many ids a node has told, and the last
-        self._later: dict[int, tuple[float, float]] = {}  # when to ask again, and the last pause
+        self._claims: dict[int, str] = {}  # nodes refused while another one is their client
         self._round = 0
         self._warned = False
 
@@ -83,79 +106,78 @@ class Identities:
                 self._answers[node.node_id] = self._allowed.client_of(node)
         return [node.node_id for node in nodes]
 
-    def learn(self, grid: Grid | None, nodes: Iterable[int]) -> None:
+    @property
+    def told(self) -> bool:
+        """Whether clients are known by ids that they have told."""
+        return self._asking.answers is True or (
+            self._asking.answers is None and self._asking.told_before
+        )
+
+    def told_before(self, told: Any) -> None:
+        """Whether the clients of a store are: then one node's error does not say they cannot."""
+        self._asking.told_before = told is True
+
+    def learn(self, grid: Grid | None, nodes: Iterable[int], within: float = math.inf) -> None:
         """Find out who these nodes are, which were asked to train by others than this strategy.
 
         Without a grid they cannot be asked, and are known by their nodes'.
         """
-        new = [n for n in nodes if n not in self.clients and n not in self.refused]
+        nodes = list(nodes)
+        new = self._unknown(nodes)
         if not new:
             return
         if self._allowed is not None:
             if grid is None:
                 raise ValueError("with clients=, call super().configure_train(...)")
             self.listed(grid)
-        elif grid is not None:
-            self._ask(grid, [node for node in new if node not in self._answers])
+        else:
+            self._list_again(grid)
+            self._name(grid, new, within, hurry=True)
         for node in new:
             self._answers.setdefault(node, None)
-        self._listed.update(new)
+        self._listed.update(nodes)  # who has replied was there, whoever has its client's id now
 
-    def ask(self, grid: Grid, nodes: Iterable[int], least: int = 0) -> None:
-        """Ask the nodes that are new for their clients' ids.
+    def _list_again(self, grid: Grid | None) -> None:
+        try:
+            if grid is not None:
+                self._listed = set(grid.get_node_ids())
+        except Exception as error:  # whatever a connection can raise
+            log(WARNING, "the nodes could not be listed: %s", one_line(error, 300))
 
-        A node that did not answer is asked again after a pause, or at once where there are fewer
+    def ask(
+        self, grid: Grid, nodes: Iterable[int], least: int = 0, within: float = math.inf
+    ) -> None:
+        """Find out who the nodes are that are new, within so many seconds.
+
+        A node that did not answer is asked again after a pause, a short one where there are fewer
         clients than `least`.
         """
+        nodes = list(nodes)
         self._listed = set(nodes)
-        self._later = {n: then for n, then in self._later.items() if n in self._listed}
+        self._asking.keep(self._listed)
         if self._allowed is not None:
             return
-        now, known = time.monotonic(), sum(node in self.clients for node in self._listed)
-        new = [
-            node
-            for node in nodes
-            if node not in self.clients
-            and node not in self.refused
-            and node not in self._answers
-            and (self._later.get(node, (0.0, 0.0))[0] <= now or known < least)
-        ]
-        if new:
-            self._ask(grid, new)
+        for node, client in list(self._claims.items()):
+            if node in self._listed and self.nodes.get(client) not in self._listed:
+                del self._claims[node], self.refused[node]
+                self._answers[node] = client
+        known = sum(node in self.clients for node in self._listed)
+        self._name(grid, self._unknown(nodes), within, hurry=known < least)
 
-    def _ask(self, grid: Grid, nodes: list[int]) -> None:
-        log(INFO, "asking %d new nodes for their client ids", len(nodes))
-        questions = [
-            Message(content=RecordDict(), dst_node_id=node, message_type=QUESTION) for node in nodes
-        ]
-        try:
-            replies = list(grid.send_and_receive(questions, timeout=self._patience))
-        except Exception as error:  # whatever a connection can raise
-            log(WARNING, "the nodes could not be asked: %s", one_line(error, 300))
-            replies = []
-        asked = {q.metadata.message_id: q.metadata.dst_node_id for q in questions}
-        for reply in replies:
-            try:
-                node = asked.pop(reply.metadata.reply_to_message_id)
-                if reply.has_error():
-                    if reply.error.code in OF_THE_APP:
-                        self._answers[node] = None
-                    continue  # else it is down, or busy: that says nothing of its app
-                record = reply.content.get("identity")
-                told = record if isinstance(record, ConfigRecord) else {}
-                self._answers[node] = told.get(KEY)
-            except Exception as error:  # whatever a reply can be made to raise
-                log(
-                    WARNING,
-                    "an answer about a client's id cannot be read: %s",
-                    one_line(error, 300),
-                )
-        silent = [node for node in nodes if node not in self._answers]
-        for node in silent:  # dead ones are listed for a while: do not wait for them every round
-            _, pause = self._later.get(node, (0.0, self._patience / 2))
-            self._later[node] = (time.monotonic() + 2 * pause, 2 * pause)
-        if silent:
-            log(WARNING, "%d nodes did not tell their client ids yet", len(silent))
+    def _unknown(self, nodes: list[int]) -> list[int]:
+        known = (self.clients, self.refused, self._answers)
+        return [node for node in nodes if not any(node in some for some in known)]
+
+    def _name(self, grid: Grid | None, nodes: list[int], within: float, hurry: bool) -> None:
+        """Ask these nodes, or say who they are without."""
+        if self._naming == "ask":
+            if grid is not None:
+                self._answers |= self._asking.ask(grid, nodes, within, hurry)
+            return
+        for node in nodes:
+            given: Any = self._naming(node) if callable(self._naming) else None
+            whole = isinstance(given, Integral) and not isinstance(given, bool)
+            self._answers[node] = str(given) if whole else given
 
     def bind(self) -> dict[str, int]:
         """Bind the ids that were told to their nodes; the clients that are there, and their nodes.
@@ -176,26 +198,55 @@ class Identities:
             if before not in self._listed:  # the list decides who the client is, not who was first
                 self.clients.pop(before, None)
                 self.nodes.pop(client, None)
-        elif client is None:
+        elif client is None and not callable(self._naming):
             client = f"{RESERVED}{node}"
-            if not self._warned:
-                self._warned = True
-                log(
-                    WARNING,
-                    "this app does not tell its clients' ids, so they are known by their nodes': "
-                    "the memory survives a restart only where nodes have registered keys. Add "
-                    "fedadavr.flower.answer_identity(app) and a client-id to each node's config",
-                )
+            self._warn()
         else:
             why = bad_id(client) or self._over_quota(node, client)
             if why:
                 self._refuse(node, why)
                 return
+        before = self.nodes.get(client, node)
+        if before != node and self._handing_over and self._allowed is None:
+            if before in self._listed:
+                self._refuse(node, _claim(client, before), " while that one is connected")
+                self._claims[node] = client
+                return
+            self._hand_over(client, before, node)
         owner = self.nodes.get(client) or self._owner_of(client) or node
         if owner != node:
-            self._refuse(node, f"claims to be client {one_line(client)!r}, which is node {owner}")
+            self._refuse(node, _claim(client, owner))
             return
         self.nodes[client], self.clients[node] = node, client
+
+    def _hand_over(self, client: str, before: int, node: int) -> None:
+        """A node that is gone was this client; if it comes back, it waits as others do."""
+        log(INFO, "client %r is node %d now: node %d is not connected any more", one_line(client),
+            node, before)  # fmt: skip
+        self.clients.pop(before, None)
+        self.refused[before], self._claims[before] = self._round, client
+        self.nodes[client] = node
+
+    def _warn(self) -> None:
+        """Once: clients are known by their nodes' ids, and what that means."""
+        if self._warned or (self._naming == "node" and not self._remembers):
+            return
+        self._warned = True
+        what = "the memory survives a restart" if self._remembers else "the same are sampled again"
+        if self._naming == "node":
+            log(WARNING, "clients are known by their nodes' ids: %s only where nodes have "
+                "registered keys. identity='ask' asks them", what)  # fmt: skip
+            return
+        why = f" ({self._asking.why})" if self._asking.why else ""
+        log(
+            WARNING,
+            "this app does not tell its clients' ids%s, so they are known by their nodes': "
+            "%s only where nodes have registered keys. Add "
+            "fedadavr.flower.answer_identity(app) and a client-id to each node's config; mods of "
+            "the whole app must let queries pass",
+            why,
+            what,
+        )
 
     def _over_quota(self, node: int, client: str) -> str | None:
         number, last = self._told.pop(node, (0, ""))
@@ -207,8 +258,8 @@ class Identities:
             return f"tells another client id for the {number}th time, more than {IDS_PER_NODE}"
         return None
 
-    def _refuse(self, node: int, why: str) -> None:
-        log(WARNING, "node %d %s: it is refused", node, why)
+    def _refuse(self, node: int, why: str, until: str = "") -> None:
+        log(WARNING, "node %d %s: it is refused%s", node, why, until)
         self.refused[node] = self._round
 
     # --- who is forgotten ---
@@ -240,4 +291,9 @@ class Identities:
             del self._new[client]
             self.clients.pop(self.nodes.pop(client, 0), None)
         self.refused = {node: last for node, last in self.refused.items() if last > oldest}
+        self._claims = {n: client for n, client in self._claims.items() if n in self.refused}
         return gone
+
+
+def _claim(client: str, owner: int) -> str:
+    return f"claims to be client {one_line(client)!r}, which is node {owner}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any
 
@@ -54,11 +55,13 @@ class Loop:
     def run(self, arrays: ArrayRecord, done: int, last: int) -> Result:
         """Go on after the rounds that are done."""
         began = time.monotonic()
-        self._tell("begin", self._history.all_flat())
-        try:
+        with ExitStack() as ends:
+            for hook in self._hooks:
+                if hasattr(hook, "begin"):
+                    hook.begin(self._history.all_flat())
+                if hasattr(hook, "end"):
+                    ends.callback(hook.end)
             arrays = self._rounds(arrays, done, last)
-        finally:
-            self._tell("end")
         result = Result(arrays=arrays)
         self._history.fill(result)
         log(INFO, "finished in %.2f s", time.monotonic() - began)
@@ -122,8 +125,3 @@ class Loop:
             name = getattr(stop[0], "__name__", type(stop[0]).__name__)
             log(WARNING, "round %d was the last: %s has ended the run", round, name)
         return bool(stop)
-
-    def _tell(self, method: str, *given: Any) -> None:
-        for hook in self._hooks:
-            if hasattr(hook, method):
-                getattr(hook, method)(*given)

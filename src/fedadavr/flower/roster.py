@@ -39,12 +39,14 @@ class Roster:
         least = max(1, *wanted.values())
         deadline, said = time.monotonic() + timeout, ""
         while True:
+            clients: dict[str, int] = {}
             try:
                 nodes, trouble = self._identities.listed(grid), ""
             except Exception as error:  # whatever a connection can raise
-                nodes, trouble = [], f": {one_line(error, 300)}"
-            self._identities.ask(grid, nodes, least)
-            clients = retry("finding out who is who", self._identities.bind)
+                nodes, trouble = None, f": {one_line(error, 300)}"
+            if nodes is not None:
+                self._identities.ask(grid, nodes, least, deadline - time.monotonic())
+                clients = retry("finding out who is who", self._identities.bind)
             if len(clients) >= least or time.monotonic() > deadline:
                 break
             if said != (said := f"waiting for clients{trouble}"):

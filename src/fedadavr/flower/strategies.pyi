@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from flwr.app import MetricRecord, RecordDict
 
+from fedadavr.flower.identity import Naming
 from fedadavr.flower.loop import Hook
 from fedadavr.flower.resuming import Resume
 from fedadavr.flower.strategy import Strategy
@@ -61,7 +62,13 @@ class FedAdaVR(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -70,7 +77,7 @@ class FedAdaVR(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -145,6 +152,7 @@ class FedAdaVR(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -221,7 +229,13 @@ class FedAdaVRQuant(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -230,7 +244,7 @@ class FedAdaVRQuant(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -305,6 +319,7 @@ class FedAdaVRQuant(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -381,7 +396,13 @@ class FedAdaVRNoVR(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -390,7 +411,7 @@ class FedAdaVRNoVR(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -457,6 +478,7 @@ class FedAdaVRNoVR(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -529,7 +551,13 @@ class FedAdaVRNoOpt(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -538,7 +566,7 @@ class FedAdaVRNoOpt(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -597,6 +625,7 @@ class FedAdaVRNoOpt(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -665,7 +694,13 @@ class FedAdaVRPlus(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -674,7 +709,7 @@ class FedAdaVRPlus(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -761,6 +796,7 @@ class FedAdaVRPlus(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -843,7 +879,13 @@ class FedVARP(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -852,7 +894,7 @@ class FedVARP(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -911,6 +953,7 @@ class FedVARP(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -979,7 +1022,13 @@ class ClusterFedVARP(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -988,7 +1037,7 @@ class ClusterFedVARP(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -1047,6 +1096,7 @@ class ClusterFedVARP(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -1115,7 +1165,13 @@ class MIFA(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -1124,7 +1180,7 @@ class MIFA(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -1183,6 +1239,7 @@ class MIFA(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -1251,7 +1308,13 @@ class Scaffold(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -1260,7 +1323,7 @@ class Scaffold(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -1319,6 +1382,7 @@ class Scaffold(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -1387,7 +1451,13 @@ class FedNova(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -1396,7 +1466,7 @@ class FedNova(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -1449,6 +1519,7 @@ class FedNova(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -1514,7 +1585,13 @@ class FedProx(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -1523,7 +1600,7 @@ class FedProx(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -1578,6 +1655,7 @@ class FedProx(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -1644,7 +1722,13 @@ class FedAvg(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -1653,7 +1737,7 @@ class FedAvg(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -1704,6 +1788,7 @@ class FedAvg(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -1768,7 +1853,13 @@ class FedAdagrad(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -1777,7 +1868,7 @@ class FedAdagrad(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -1830,6 +1921,7 @@ class FedAdagrad(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -1895,7 +1987,13 @@ class FedAdam(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -1904,7 +2002,7 @@ class FedAdam(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -1965,6 +2063,7 @@ class FedAdam(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -2034,7 +2133,13 @@ class FedYogi(Strategy):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int, default 10
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -2043,7 +2148,7 @@ class FedYogi(Strategy):
     buffers : Sequence[str], default ()
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float, default 120.0
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int, default 3
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -2104,6 +2209,7 @@ class FedYogi(Strategy):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),

@@ -23,7 +23,7 @@ from fedadavr.flower.aliases import ours
 from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.arrays import BadArrays, Model
 from fedadavr.flower.history import EVALUATED, TRAINED, History
-from fedadavr.flower.identity import Identities
+from fedadavr.flower.identity import Identities, Naming, check_naming
 from fedadavr.flower.ids import RESERVED, one_line
 from fedadavr.flower.log import log
 from fedadavr.flower.loop import EvaluateFunction, Hook, Loop, hooks_of
@@ -86,7 +86,13 @@ class Strategy(FlowerFedAvg):
         runs, and a client's id stays with its node for good.
     clients : str, Path or Mapping[str, str], optional
         Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
-        to its client's id; nodes that are not listed are refused. None: the nodes tell.
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes
+        are asked if the algorithm remembers clients, and only then. Who is sampled does not
+        depend on Flower's random node ids with "ask" or a function, also for FedAvg.
     expire_after : int
         Rounds after which a client that never trained and is not connected any more is not counted
         in the population.
@@ -95,7 +101,7 @@ class Strategy(FlowerFedAvg):
     buffers : Sequence[str]
         Arrays that are not to be optimized, beside integers and running statistics.
     identity_timeout : float
-        Seconds that nodes have to tell their client ids.
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
     max_rejected_rounds : int
         Rounds in a row whose every reply was rejected, after which the run ends.
     on_round : Callable or Sequence[Callable], optional
@@ -136,6 +142,7 @@ class Strategy(FlowerFedAvg):
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
         expire_after: int = 10,
         seed: int = 42,
         buffers: Sequence[str] = (),
@@ -169,10 +176,12 @@ class Strategy(FlowerFedAvg):
         if settings.get("snapshot_every") is not None and store is None:
             raise ValueError("snapshot_every goes with a store: there is nothing to go back to")
         self._settings = settings
-        self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
+        probe = self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
         self._allowed = None if clients is None else AllowList(clients)
         self.store, self.encrypt_with, self.commit_every = fixed(store), encrypt_with, commit_every
         self.resume, self.on_round = resume, hooks
+        self._remembers = probe.memory is not None
+        self._naming = check_naming(identity, self._allowed, self._remembers)
         self.authenticated, self.seed, self.buffers = authenticated, seed, tuple(buffers)
         self._retry, self._expire_after = Retry(store_timeout), expire_after
         self._timeout = 3600.0
@@ -200,8 +209,9 @@ class Strategy(FlowerFedAvg):
         self._configuring = self._cast_said = False
         self._grid: Grid | None = None
         self.identities = Identities(
-            self._owner_of, self._identity_timeout, self._expire_after, self._allowed
-        )
+            self._owner_of, self._identity_timeout, self._expire_after, self._allowed,
+            self._naming, remembers=self._remembers, handing_over=not self.authenticated,
+        )  # fmt: skip
         self.roster = Roster(self.identities)
 
     def _build(self, layout: Layout, store: Any = None) -> Algorithm:
@@ -306,6 +316,7 @@ class Strategy(FlowerFedAvg):
             if kept is not None and store is not None:
                 self.w, extra = kept
                 check_extra(extra, self.model, self._where, self.seed)
+                self.identities.told_before(extra.get("told"))
                 self._unseen = True
                 self.buffer_values, self.done = extra["buffers"], extra["round"]
                 self._reached = self._stored = self.done
@@ -324,6 +335,18 @@ class Strategy(FlowerFedAvg):
         if self._record is None:
             self._record = self.model.record(self.w, self.buffer_values)
         return self._record
+
+    @property
+    def current_arrays(self) -> ArrayRecord | None:
+        """The model, as it is after the last round; it can be set, as that of Flower's FedOpt."""
+        return None if self.server is None else self._current()
+
+    @current_arrays.setter
+    def current_arrays(self, arrays: Mapping[str, Any]) -> None:
+        record = arrays if isinstance(arrays, ArrayRecord) else ArrayRecord(
+            {name: _array(np.asarray(values)) for name, values in arrays.items()})  # fmt: skip
+        self._prepare(record)
+        self._take(record)
 
     def _begin_round(self, server_round: int, arrays: ArrayRecord, grid: Grid) -> ArrayRecord:
         """The model that a round begins with: the loop's, or at first the store's."""
@@ -374,6 +397,7 @@ class Strategy(FlowerFedAvg):
             settings=plain(settings_in_use(self.server)), version=__version__,
             dtypes=self.model.dtypes, metrics=metrics,
             unevaluated=self.history.to_keep(self._reached),
+            told=self.identities.told,
         )  # fmt: skip
         self._uncommitted, self._stored = 0, self._reached
         self.history.written(metrics)
@@ -478,7 +502,7 @@ class Strategy(FlowerFedAvg):
         if server is None:
             raise RuntimeError(
                 "aggregate_train: the model that was sent is not known; call configure_train of "
-                "this strategy before"
+                "this strategy before, or set current_arrays"
             )
         answers = match(self.asked, replies)
         self._learn_of(round, server, [node for _, node in answers[0]])
@@ -523,7 +547,7 @@ class Strategy(FlowerFedAvg):
         """Nodes that a subclass or a wrapper has asked: find out who they are, and count them."""
         if all(self._client_of(node) in self.roster.joined for node in nodes):
             return
-        self.identities.learn(self._grid, nodes)
+        self.identities.learn(self._grid, nodes, self._timeout)
         self._retry(f"round {round}", self.identities.bind)
         known = {self._client_of(node): node for node in nodes if node in self.identities.clients}
         self._retry(f"round {round}", partial(self.roster.join, server, round, known))
@@ -654,4 +678,4 @@ def _in_order(clients: Iterable[str]) -> list[str]:
 def _array(tensor: Vector) -> Any:
     from flwr.app import Array
 
-    return Array(np.ascontiguousarray(tensor))
+    return Array(np.require(tensor, requirements="C"))  # which leaves a scalar one
