@@ -27,6 +27,7 @@ from fedadavr.flower.identity import Identities
 from fedadavr.flower.ids import RESERVED, one_line
 from fedadavr.flower.loops import begins_round
 from fedadavr.flower.metrics import Aggregate, aggregate, average
+from fedadavr.flower.pulling import finish, pulling
 from fedadavr.flower.replies import (
     Keys,
     RejectedRounds,
@@ -242,7 +243,7 @@ class Strategy(FlowerFedAvg):
         self.close()
         self._forget_all()
         self._prepare(initial_arrays)
-        self._in_start = True
+        self._in_start, grid = True, pulling(grid, self.store, self.encrypt_with is not None)
         try:
             arrays = self._current()
             done = min(self._offset, num_rounds)
@@ -264,6 +265,7 @@ class Strategy(FlowerFedAvg):
             raise
         finally:
             self._in_start = False
+            finish(grid)
             self.close()
         if not len(result.arrays):
             result.arrays = arrays
