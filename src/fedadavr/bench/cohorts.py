@@ -4,7 +4,7 @@ Every round runs in a process of its own, under Flower's loop and with Flower's 
 replies; only the nodes are made up: a reply is made when it is pulled, and not before. The parent
 looks at the process's RAM every few milliseconds, and takes what the replies add to it.
 
-    python -m fedadavr.bench.cohorts MODEL NAME REPLIES FOLDER
+    python -m fedadavr.bench.cohorts MODEL NAME CODEC REPLIES FOLDER
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODELS: dict[str, Callable[[], Layout]] = {
     "resnet18": resnet18_layout,
 }
 MOST = {"resnet18": 100}  # replies of it; they are 45 MB each
-NAMES = ("flower-fedavg", "fedavg", "fedadavr int8")
+NAMES = ("flower-fedavg", "fedavg", "fedadavr")
 LOOK = 0.005  # seconds between two looks at a process
 PARTS = ("RssAnon", "RssFile")
 
@@ -58,7 +58,7 @@ class CohortRow:
     own_mb: float  # anonymous memory
     file_mb: float  # pages of files, which the system can drop
     both_mb: float
-    ms: float  # to collect and to aggregate, without making the replies
+    ms: float  # to collect, aggregate and commit, without making the replies
 
 
 class Nodes(Grid):
@@ -69,7 +69,7 @@ class Nodes(Grid):
 
     def __init__(self, replies: int) -> None:
         self.replies = replies
-        self.making = 0.0  # seconds spent on making replies
+        self.began = self.making = 0.0  # when training was sent; seconds spent on making replies
         self._sent: dict[str, Message] = {}
         self._numbers = itertools.count(1)
 
@@ -79,7 +79,9 @@ class Nodes(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Take messages, as a SuperLink does."""
-        ids = []
+        ids, messages = [], list(messages)
+        if messages and messages[0].metadata.message_type == "train":
+            self.began, self.making = time.perf_counter(), 0.0
         for message in messages:
             ids.append(str(next(self._numbers)))
             message.metadata.__dict__["_message_id"] = ids[-1]
@@ -117,7 +119,11 @@ class Nodes(Grid):
 
 
 def measure(
-    numbers: Sequence[int], models: Sequence[str], repeats: int, tell: Callable[[str], None]
+    numbers: Sequence[int],
+    models: Sequence[str],
+    codec: str,
+    repeats: int,
+    tell: Callable[[str], None],
 ) -> list[CohortRow]:
     """A row for each model, strategy and number of replies; they take turns.
 
@@ -127,6 +133,8 @@ def measure(
         Of replies; those that a model is too large for are omitted.
     models : Sequence[str]
         lenet5, resnet18.
+    codec : str
+        How FedAdaVR's memory is stored, in an LMDB of its own.
     repeats : int
         How often each is measured; the median counts.
     tell : Callable[[str], None]
@@ -145,7 +153,7 @@ def measure(
     for turn in range(repeats):
         for model, name, number in cases:
             tell(f"{model}, {number:,} replies, {name} ({turn + 1} of {repeats})")
-            found[model, name, number].append(_measured(model, name, number))
+            found[model, name, number].append(_measured(model, name, codec, number))
     return [_median(rows) for rows in found.values()]
 
 
@@ -159,11 +167,11 @@ def _median(rows: list[CohortRow]) -> CohortRow:
     return CohortRow(first.model, first.name, first.replies, first.replies_mb, **figures)
 
 
-def _measured(model: str, name: str, number: int) -> CohortRow:
+def _measured(model: str, name: str, codec: str, number: int) -> CohortRow:
     """One round in a process of its own, watched from here."""
     with tempfile.TemporaryDirectory(prefix="fedadavr-bench-") as folder:
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, model, name, str(number), folder],
+            [sys.executable, "-m", __name__, model, name, codec, str(number), folder],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdin is not None
@@ -211,36 +219,35 @@ def _held(process: int) -> dict[str, float]:
     return {part: int(about[part].split()[0]) * 1024 / 1e6 for part in PARTS if part in about}
 
 
-def _strategy(name: str, replies: int, folder: str) -> Any:
+def _strategy(name: str, codec: str, replies: int, folder: str) -> Any:
     given: dict[str, Any] = {
         "fraction_evaluate": 0.0, "min_train_nodes": 2, "min_available_nodes": replies,
     }  # fmt: skip
     if name == "flower-fedavg":
         return FlowerFedAvg(**given)
-    given["buffers"] = ()
     if name == "fedavg":
         return FedAvg(**given)
-    return FedAdaVR(**given, codec="int8", store=f"lmdb:{folder}/store")
+    return FedAdaVR(**given, codec=codec, store=f"lmdb:{folder}/store")
 
 
-def _one_round(model: str, name: str, replies: int, folder: str) -> None:
+def _one_round(model: str, name: str, codec: str, replies: int, folder: str) -> None:
     """What a process does: a round of two replies, then, when it is told, the one that counts."""
-    logging.getLogger("flwr").setLevel(logging.ERROR)
+    for package in ("flwr", "fedadavr"):
+        logging.getLogger(package).setLevel(logging.ERROR)
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
     tempfile.tempdir = folder
     layout = MODELS[model]()
     w = np.random.default_rng(0).normal(0, 0.1, layout.size).astype(np.float32)
-    first = ArrayRecord({name: Array(tensor) for name, tensor in layout.split(w).items()})
+    first = ArrayRecord({key: Array(tensor) for key, tensor in layout.split(w).items()})
     small = ArrayRecord({"x": Array(np.ones(5000, np.float32))})
-    _strategy(name, 2, f"{folder}/first").start(Nodes(2), small, 1)  # it compiles
+    _strategy(name, codec, 2, f"{folder}/first").start(Nodes(2), small, 1)  # it compiles
     grid = Nodes(replies)
-    strategy = _strategy(name, replies, folder)
+    strategy = _strategy(name, codec, replies, folder)
     print("ready", flush=True)
     sys.stdin.readline()
-    began = time.perf_counter()
     strategy.start(grid, first, 1)
-    print(json.dumps(1e3 * (time.perf_counter() - began - grid.making)), flush=True)
+    print(json.dumps(1e3 * (time.perf_counter() - grid.began - grid.making)), flush=True)
 
 
 if __name__ == "__main__":
-    _one_round(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    _one_round(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])

@@ -39,8 +39,7 @@ class ScratchFile:
             places.append(at + gap)
             pieces += [PADDING[:gap], data]
             at += gap + len(data)
-        left, self.size = [memoryview(piece) for piece in pieces if piece], at
-        start = at - sum(map(len, left))
+        left, start = [memoryview(piece) for piece in pieces if piece], self.size
         while left:
             written = os.pwritev(self._file.fileno(), left[:AT_ONCE], start)
             start += written
@@ -48,6 +47,7 @@ class ScratchFile:
                 written -= len(left.pop(0))
             if written:
                 left[0] = left[0][written:]
+        self.size = at  # all of it is there, or nothing that counts
         return places
 
     def read(self, start: int, length: int) -> memoryview:
