@@ -17,6 +17,7 @@ from fedadavr.flower.ids import one_line
 from fedadavr.flower.scratch import ScratchFile, Sweeper, move
 
 LARGE = 1 << 26  # bytes of replies; a round that has no more is left to Flower
+FEW = 8  # replies that may have four times as many, since a file would cost more than it saves
 GROUP = 1 << 24  # bytes of replies that are pulled at once
 INTERVAL = 3.0  # seconds between two looks for replies, as Flower's grid has it
 OWN = frozenset({"_grid", "_folder", "_sweeper", "_said"})
@@ -74,7 +75,7 @@ class PullingGrid(Grid):
         self.finish()
         messages = list(messages)
         size = _size(messages)
-        if len(messages) * size <= LARGE:
+        if len(messages) * size <= (LARGE if len(messages) > FEW else 4 * LARGE):
             return self._grid.send_and_receive(messages, timeout=timeout)
         file = self._new_file()
         if file is None:
