@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,8 @@ def test_small_rounds_evaluation_and_grids_of_ones_own_are_left_alone(monkeypatc
     assert called.count("train") == CLIENTS * ROUNDS
     local = polled(kind=LocalGrid)  # it cannot push
     assert pulling.pulling(local, None, False) is local
+    proxy: Any = SimpleNamespace(send_and_receive=polled().send_and_receive)  # another's method
+    assert pulling.pulling(proxy, None, False) is proxy
     flowers = polled()
     assert pulling.pulling(flowers, None, True) is flowers  # nothing unencrypted on a disk
     evaluated = polled()
