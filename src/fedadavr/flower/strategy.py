@@ -28,6 +28,7 @@ from fedadavr.flower.loop import EvaluateFunction, Hook, Loop, hooks_of
 from fedadavr.flower.loops import begins_round
 from fedadavr.flower.metrics import Aggregate, aggregate, average
 from fedadavr.flower.privacy import check_wrapper
+from fedadavr.flower.pulling import finish, pulling
 from fedadavr.flower.replies import (
     Keys,
     RejectedRounds,
@@ -237,7 +238,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         self.close()
         self._forget_all()
         self._prepare(initial_arrays)
-        self._in_start = True
+        self._in_start, grid = True, pulling(grid, self.store, self.encrypt_with is not None)
         log(INFO, "Starting %s, %d rounds:", type(self).__name__, num_rounds)
         self.summary()
         if self.done:
@@ -256,6 +257,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
             raise
         finally:
             self._in_start = False
+            finish(grid)
             self.close()
         return result
 
