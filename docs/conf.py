@@ -34,6 +34,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_domain_indices = False
 
+highlight_language = "bash"  # of blocks that name none
 default_role = "code"
 add_module_names = False
 autodoc_member_order = "bysource"
