@@ -50,7 +50,7 @@ crosscheck: setup  # the optimizers against optax, which brings jax (some 600 MB
 
 docs: setup  # the site, into docs/_build/html, and its tests: links, a real browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[docs]'
-	$(BIN)/python -m sphinx -q -W --keep-going -E docs docs/_build/html
+	$(BIN)/python -m sphinx -q -W --keep-going -E -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python -m pytest -q -m site tests/test_site.py
 
 wheel-test: setup  # builds wheel and sdist, and installs the wheel where nothing else is
