@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,17 @@ import pytest
 
 from fedadavr.cli import main
 from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import RECORDS, RunRecord, given, read_lines
+from fedadavr.experiments.folder import RunFolder
+from fedadavr.experiments.records import RECORDS, RunRecord, given, read_lines, run_id
 from fedadavr.paper import numbers
-from fedadavr.paper.claims import claims, compare
+from fedadavr.paper.best import best_of_each
+from fedadavr.paper.claims import claims
+from fedadavr.paper.judging import compare
 from fedadavr.paper.presets import BASELINES, PRESETS, Preset, TableRow
 from fedadavr.paper.protocol import RATES, SEEDS, TUNING_SEED
 from fedadavr.paper.report import paper_page
 from fedadavr.paper.results import Figure, Results, accuracy, of_paper, seed_of
-from fedadavr.report.elements import Table
+from fedadavr.report.elements import Curves, Dots, Table
 
 
 def made_up(preset: Preset, seeds: tuple[int, ...] = SEEDS) -> list[RunRecord]:
@@ -136,7 +140,7 @@ def test_claims_need_all_baselines_and_count_divergence() -> None:
     """Half a comparison proves nothing; a run that diverged is worth nothing."""
     preset = PRESETS["mnist-baselines"]
     records = made_up(preset)
-    told = {row.labels[0]: row.cells[0].text for row in claims(Results(records)).rows}
+    told = verdicts(Results(records))
     assert any("above all nine baselines" in claim for claim in told)
 
     def without(**gone: Any) -> Results:
@@ -145,10 +149,10 @@ def test_claims_need_all_baselines_and_count_divergence() -> None:
         )
 
     for gone in ({"algorithm": "mifa"}, {"algorithm": "mifa", "partition": "lq-2"}):
-        assert not claims(without(**gone)).rows
+        assert not verdicts(without(**gone))
     # Without one run of a seed, the verdict is over the other seeds, for everybody.
     fewer = without(algorithm="mifa", partition="lq-2", seed=43)
-    assert claims(fewer).rows
+    assert verdicts(fewer)
     cells = fewer.complete("mnist-baselines")
     assert {tuple(map(seed_of, runs)) for row in cells.values() for runs in row.values()} == {
         (42, 44)
@@ -171,14 +175,21 @@ def rated(
     presets: str, worth: Callable[[Experiment], list[float]], seeds: tuple[int, ...] = SEEDS
 ) -> dict[str, str]:
     """The verdicts on made-up runs: `worth` gives the accuracies of the averaging window."""
-    records = []
     known = [PRESETS[name] for name in presets.split()]
+    records = [r for preset in known for r in made_up(preset, ())]
     for e in (e for preset in known for e in preset.experiments(made_up(preset), seeds)):
         values = worth(e)
         rounds = list(range(1, len(values) + 1))
         mean = sum(values) / len(values)
         records.append(RunRecord(given(e), rounds, values, [1.0] * len(values), mean, 1.0, mean))
-    return {row.labels[0]: row.cells[0].text for row in claims(Results(records)).rows}
+    return verdicts(Results(records))
+
+
+def verdicts(results: Results) -> dict[str, str]:
+    """What is decided."""
+    undecided = ("not run", "not decided")
+    found = claims(results).claims
+    return {claim.text: claim.holds for claim in found if claim.holds not in undecided}
 
 
 def test_instability_is_judged_by_the_swing() -> None:
@@ -267,6 +278,43 @@ def high(**wanted: object) -> Callable[[Experiment], list[float]]:
         ("mnist-participation", "more than one local epoch helps", high(local_epochs=5), "holds"),
         ("mnist-participation", "more than one local epoch helps", high(local_epochs=1),
          "does not hold"),
+        ("fmnist-best fmnist-baselines", "at the best settings of seed 42",
+         high(algorithm="fedadavr"), "holds"),
+        ("fmnist-best fmnist-baselines", "at the best settings of seed 42",
+         high(algorithm="fedadavr", seed=42), "does not hold"),
+        ("cifar10-iid", "above FedAvg, FedYogi and FedVARP", high(algorithm="fedadavr"), "holds"),
+        ("cifar10-iid", "above FedAvg, FedYogi and FedVARP",
+         high(algorithm="fedadavr", optimizer="lamb"), "holds in part"),
+        ("cifar10-iid", "above FedAvg, FedYogi and FedVARP", high(algorithm="fedyogi"),
+         "does not hold"),
+        ("cifar10-iid", "FedAdaVR is above FedVARP", high(algorithm="fedadavr"), "holds"),
+        ("cifar10-iid", "FedAdaVR is above FedVARP", high(optimizer="yogi"), "holds in part"),
+        ("cifar10-iid", "FedAdaVR is above FedVARP", high(algorithm="fedvarp"), "does not hold"),
+        ("cifar10-iid", "int4 costs nothing", high(algorithm="fedavg"), "holds"),
+        ("cifar10-iid", "int4 costs nothing", high(algorithm="fedadavr"), "does not hold"),
+        ("cifar10-iid", "FedAdaVR+ is above everything", high(algorithm="fedadavr-plus"), "holds"),
+        ("cifar10-iid", "FedAdaVR+ is above everything", high(algorithm="fedadavr-quant"),
+         "does not hold"),
+        ("cifar10-cnn", "SCAFFOLD, FedYogi and FedVARP", high(algorithm="fedadavr"), "holds"),
+        ("cifar10-cnn", "SCAFFOLD, FedYogi and FedVARP",
+         high(algorithm="fedadavr", partition="lq-2"), "holds in part"),
+        ("cifar10-cnn", "SCAFFOLD, FedYogi and FedVARP", high(algorithm="fedadavr-plus"),
+         "does not hold"),
+        ("cifar10-cnn", "int4 costs nothing", high(), "holds"),
+        ("cifar10-cnn", "int4 costs nothing", high(algorithm="fedadavr", partition="lq-2"),
+         "holds in part"),
+        ("cifar10-cnn", "int4 costs nothing", high(algorithm="fedadavr"), "does not hold"),
+        ("cifar10-cnn", "FedAdaVR+ is above everything", high(algorithm="fedadavr-plus"), "holds"),
+        ("cifar10-cnn", "FedAdaVR+ is above everything", high(algorithm="fedadavr"),
+         "does not hold"),
+        ("shakespeare-best", "above FedAvg, FedAdagrad and FedVARP", high(algorithm="fedadavr"),
+         "holds"),
+        ("shakespeare-best", "above FedAvg, FedAdagrad and FedVARP", high(algorithm="fedadagrad"),
+         "does not hold"),
+        ("shakespeare-best", "FedAdaVR+ is above everything", high(algorithm="fedadavr-plus"),
+         "holds"),
+        ("shakespeare-best", "FedAdaVR+ is above everything", high(algorithm="fedadavr"),
+         "does not hold"),
     ],
 )  # fmt: skip
 def test_every_claim_can_hold_and_can_fail(
@@ -275,6 +323,137 @@ def test_every_claim_can_hold_and_can_fail(
     """Made-up worlds where it is plain what the verdict must be."""
     (told,) = (text for name, text in rated(presets, world).items() if claim in name)
     assert told == holds
+
+
+def one_run(e: Experiment, rounds: int, accuracy: float = 50.0) -> RunRecord:
+    """A run that was evaluated every tenth round up to one, with a result if that is its last."""
+    at = list(range(10, rounds + 1, 10))
+    whole = rounds == e.rounds
+    values = [accuracy * k / (e.rounds or 1) for k in at]
+    return RunRecord(given(e), at, values, [1.0] * len(at), accuracy if whole else None)
+
+
+def test_a_claim_about_hard_data_waits_for_every_run() -> None:
+    """Seven of eight algorithms decide nothing, nor does a seed beside one that is not done."""
+    preset = PRESETS["cifar10-iid"]
+    cells = preset.experiments([], (42,))
+    done = [one_run(e, 200) for e in cells]
+
+    def told(records: list[RunRecord], under_way: Sequence[RunRecord] = ()) -> set[str]:
+        found = claims(Results(records, ("cifar10-iid",), under_way)).claims
+        assert len(found) == 4
+        return {claim.verdict for claim in found}
+
+    assert told([]) == {"not run"}
+    assert told(done[:7]) == {"not decided: 7 of 8 runs"}
+    waiting = [one_run(e, 40 + 10 * k) for k, e in enumerate(cells[6:])]
+    assert told(done[:6], waiting) == {"not decided: 6 of 8 runs, 2 more up to round 40"}
+    assert not any(verdict.startswith("not") for verdict in told(done))
+    # A run that has been recorded since is not under way, and another seed is waited for.
+    assert told(done, waiting) == told(done)
+    other = one_run(preset.experiments([], (43,))[0], 30)
+    assert told(done, [other]) == {"not decided: 8 of 16 runs, 1 more up to round 30"}
+
+
+def test_what_is_not_finished_is_shown_at_the_same_round() -> None:
+    """Finished runs are cut, too; the tables and the picture have only what is finished."""
+    cells = PRESETS["cifar10-iid"].experiments([], (42,))
+    waiting = [one_run(cells[1], 160), one_run(cells[2], 30)]
+    page = paper_page(Results([one_run(cells[0], 200)], ("cifar10-iid",), waiting))
+    shown = {section.title: section for section in page.sections}
+    table = shown["CIFAR-10, iid, not finished: accuracy at that round, %"]
+    assert isinstance(table, Table)
+    assert table.columns == ("iid, seed 42, round 30",)
+    assert [row.cells[0].value for row in table.rows] == [7.5] * 3 + [None] * 5
+    curves = shown["CIFAR-10, iid, not finished: curves"]
+    assert isinstance(curves, Curves)
+    assert {s.records[0].rounds[-1] for s in curves.panels[0].series} == {30}
+    assert "No result" in curves.note
+    final = shown["CIFAR-10, iid: accuracy, %"]
+    assert isinstance(final, Table)
+    assert [(row.labels, row.cells[0].value, row.cells[0].best) for row in final.rows] == [
+        (("fedavg",), 50.0, False)
+    ]
+    picture = page.sections[0]
+    assert isinstance(picture, Dots)
+    assert picture.table.columns == ("fedavg",)
+    assert picture.table.rows[0].labels == ("CIFAR-10", "iid, 1 of 8 runs")
+    # One that diverged early holds nobody back.
+    lost = replace(one_run(cells[3], 10), failure="it diverged")
+    page = paper_page(Results([one_run(cells[0], 200), lost], ("cifar10-iid",), waiting))
+    assert "iid, seed 42, round 30" in str(page)
+
+
+def test_the_curves_of_runs_under_way_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`paper status --keep` writes them without their stores, and the report reads them."""
+    place = tmp_path / "paper" / "cifar10-iid"
+    cells = PRESETS["cifar10-iid"].experiments([], (42,))
+    for e, rounds in ((cells[0], 25), (cells[1], 12), (cells[2], 3)):
+        folder = RunFolder(place / "unfinished" / run_id(e))
+        folder.create(e)
+        for k in range(1, rounds + 1):
+            evaluated = {"accuracy": 2.0 * k, "loss": 1.0, "client_accuracy": [2.0 * k]}
+            folder.write_row({"round": k, "elapsed": 1.0 * k} | (evaluated if k % 5 == 0 else {}))
+        folder.close()
+        (folder.path / "checkpoint").mkdir()
+        (folder.path / "checkpoint" / "data.mdb").write_bytes(bytes(100_000))
+    results = str(place.parent)
+    main(["paper", "status", "--results", results, "--keep", "--json"])
+    told = {"finished": 0, "planned": 8, "under_way": 2, "round": 10}
+    assert json.loads(capsys.readouterr().out) == {"cifar10-iid": told}
+    kept = place / "unfinished.jsonl"
+    assert kept.stat().st_size < 5_000
+    shutil.rmtree(place / "unfinished")
+    main(["paper", "report", "--results", results, "-o", str(tmp_path / "page.md")])
+    page = (tmp_path / "page.md").read_text()
+    assert "iid, seed 42, round 10" in page
+    assert "| fedavg | 20.0 |" in page
+    assert "not decided: 0 of 8 runs, 2 more up to round 10" in page
+    # Once a run is recorded its curve is dropped, and with the last of them the file.
+    (place / RECORDS).write_text("".join(one_run(e, 200).to_json() + "\n" for e in cells[:2]))
+    main(["paper", "status", "--results", results, "--keep"])
+    assert "cifar10-iid" in capsys.readouterr().out
+    assert not kept.exists()
+    with pytest.raises(SystemExit):
+        main(["paper", "status", "--results", str(tmp_path / "none")])
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_the_picture_has_the_best_and_the_papers() -> None:
+    """The best settings on the seeds that all have, with all their seeds; the paper's best."""
+
+    def record(e: Experiment) -> RunRecord:
+        # Yogi 0.005 is the best on seed 42, Adam 0.01 on seed 43, which others were not run with.
+        worth = {("yogi", 0.005, 42): 80.0, ("yogi", 0.005, 43): 70.0, ("adam", 0.01, 43): 99.0}
+        own = worth.get((e.get("optimizer"), e.get("server_lr"), e.seed), 60.0)
+        return RunRecord(given(e), [60], [1.0], [1.0], own)
+
+    both = [record(e) for e in PRESETS["mnist-optimizers"].experiments([], (42, 43))]
+    named = ("yogi", "adam")
+    records = [r for r in both if seed_of(r) == 42 or r.experiment.get("optimizer") in named]
+    for name in ("cifar10-iid", "cifar10-cnn"):
+        chosen = made_up(PRESETS[name], ())
+        records += [*chosen, *(one_run(e, 200) for e in PRESETS[name].experiments(chosen, (42,)))]
+    presets = ("mnist-optimizers", "cifar10-iid", "cifar10-cnn")
+    dots = best_of_each(Results(records, presets))
+    shown = {
+        (*row.labels, name): cell
+        for row in dots.table.rows
+        for name, cell in zip(dots.table.columns, row.cells, strict=True)
+    }
+    cell = shown["MNIST", "lq-1", "fedadavr"]
+    assert cell.value == 75.0
+    assert cell.count == 2
+    assert cell.deviation == pytest.approx(50**0.5)
+    assert cell.paper == numbers.best("mnist", "lq-1", "fedadavr")[1]
+    assert shown["CIFAR-10", "iid", "fedadavr"].paper == 72.031
+    assert shown["CIFAR-10", "iid", "fedadavr"].deviation is None
+    assert shown["CIFAR-10", "iid", "fedadavr-quant"].paper is None  # int4, where it has fp16
+    assert shown["CIFAR-10", "lq-2, small CNN", "fedadavr"].value == 50.0
+    assert shown["CIFAR-10", "lq-2, small CNN", "fedadavr"].paper is None
+    assert [title for title, _ in dots.panels] == ["MNIST", "CIFAR-10"]
 
 
 def test_the_papers_figure_stands_only_beside_its_own_cells() -> None:
@@ -329,7 +508,7 @@ def test_other_client_rates_have_tables_of_their_own() -> None:
 
 
 def test_a_report_may_begin_with_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The heading and the paragraphs come first; without any, nothing is written."""
+    """Heading and paragraphs come below the claims; without any, nothing is written."""
     place = tmp_path / "results" / "fmnist-ablation"
     place.mkdir(parents=True)
     records = made_up(PRESETS["fmnist-ablation"])
@@ -348,7 +527,8 @@ def test_a_report_may_begin_with_a_text(tmp_path: Path, capsys: pytest.CaptureFi
     text.write_text("# What we saw\n\nMuch,\nand more.\n\nThe end.\n")
     main(words)
     page = out.read_text()
-    assert "## What we saw\n\nMuch, and more.\n\nThe end.\n\n## The paper's claims" in page
+    assert "## What we saw\n\nMuch, and more.\n\nThe end.\n\n## Settings" in page
+    assert page.index("## The paper's claims") < page.index("## What we saw")
     assert "--preface" in page
     # Only what is asked for is shown, and what there is nothing of is refused.
     words = ["paper", "report", "--results", str(place.parent), "-o", str(tmp_path / "p.txt")]
@@ -357,7 +537,7 @@ def test_a_report_may_begin_with_a_text(tmp_path: Path, capsys: pytest.CaptureFi
     assert "nothing of it is in" in capsys.readouterr().err
     main([*words, "--format", "md", "--only", "fmnist-ablation"])
     assert "p.txt --format md --only fmnist-ablation" in (tmp_path / "p.txt").read_text()
-    assert not claims(Results(records, ("fmnist-precisions",))).rows
+    assert not claims(Results(records, ("fmnist-precisions",))).claims
 
 
 def test_a_beginning_is_labelled_as_one() -> None:

@@ -22,7 +22,10 @@ from fedadavr.report import csv_file, html, markdown, png
 from fedadavr.report.curve import curve
 from fedadavr.report.elements import (
     Cell,
+    Claim,
+    Claims,
     Curves,
+    Dots,
     Panel,
     Report,
     ReportRow,
@@ -31,7 +34,7 @@ from fedadavr.report.elements import (
     Text,
     mark_best,
 )
-from fedadavr.report.output import encode
+from fedadavr.report.output import encode, write
 from fedadavr.report.palette import DASHES, LIGHT, style
 from fedadavr.report.standard import rounds_cell, standard_page
 from tests.browser import PROGRAM, Browser
@@ -265,7 +268,14 @@ def test_what_users_write_is_only_text() -> None:
     """Titles, labels, notes and commands may hold anything."""
     table = Table(EVIL, (EVIL, "x"), (ReportRow((EVIL,), (Cell(EVIL),), EVIL),), EVIL, EVIL)
     grid = Curves(EVIL, (Panel(EVIL, (Series(EVIL, (record(50.0),)),)),), EVIL, f"{EVIL}\n{EVIL}")
-    page = Report(EVIL, (table, grid, Text(EVIL, (EVIL,))), EVIL)
+    dots = Dots(
+        EVIL,
+        Table(EVIL, (EVIL, EVIL, EVIL), (ReportRow((EVIL, EVIL), (Cell(value=5.0),)),)),
+        1,
+        EVIL,
+    )
+    said = Claims(EVIL, (Claim(EVIL, "holds", (EVIL,), EVIL), Claim(EVIL, "not run")), EVIL)
+    page = Report(EVIL, (dots, said, table, grid, Text(EVIL, (EVIL,))), EVIL)
     shown = html.render(page)
     assert "<script>alert" not in shown
     assert "alert(1)&lt;/script&gt;" in shown
@@ -273,6 +283,47 @@ def test_what_users_write_is_only_text() -> None:
     assert "<script>" not in written
     assert r"\|\*\_" in written
     assert png.render(page).startswith(b"\x89PNG")
+
+
+def first_screen() -> Report:
+    """Two data sets, three algorithms one of which is gray, and a claim of every kind."""
+
+    def row(place: tuple[str, str], *cells: Cell) -> ReportRow:
+        return ReportRow(place, cells)
+
+    table = Table("figures", ("data", "partition", "a", "b", "c"), (
+        row(("MNIST", "iid"), Cell.of([90.0, 92.0], paper=85.0), Cell.of([80.0]), Cell.of([5.0])),
+        row(("MNIST", "lq-1"), Cell.of([71.0]), Cell(), Cell.of([75.0])),
+        row(("CIFAR-10", "lq-2, small CNN"), Cell.of([44.0], paper=50.0), Cell(), Cell()),
+    ))  # fmt: skip
+    claims = (
+        Claim("It works.", "holds", ("iid 1", "lq-1 2")), Claim("Often.", "holds in part", ("3",)),
+        Claim("Always.", "does not hold", ("4",)), Claim("Later.", "not run"),
+        Claim("Soon.", "not decided", why="3 of 8 runs, 2 more up to round 40"),
+    )  # fmt: skip
+    return Report("t", (Dots("best", table, 2, "note"), Claims("claims", claims, "the rule")))
+
+
+def test_the_first_screen_in_every_format(tmp_path: Path) -> None:
+    """A picture in two widths, claims with colored verdicts and folded figures; CSV has all."""
+    page = first_screen()
+    write(page, tmp_path / "page.md", "md")
+    text = (tmp_path / "page.md").read_text()
+    for name in ("page-best.png", "page-best-narrow.png"):
+        assert f'"{name}"' in text
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    assert "<details><summary>🟢 <b>holds</b> · It works.</summary>\n\n- iid 1\n- lq-1 2\n" in text
+    for line in ("🟡 <b>holds in part</b> · Often.", "🔴 <b>does not hold</b> · Always.",
+                 "⚪ <b>not run</b> · Later.",
+                 "⚪ <b>not decided: 3 of 8 runs, 2 more up to round 40</b> · Soon."):  # fmt: skip
+        assert f"<summary>{line}</summary>" in text
+    assert "| MNIST | iid | 91.0 ± 1.4 (paper 85.0, +6.0) | 80.0, 1 run | 5.0, 1 run |" in text
+    lines = list(csv.DictReader(io.StringIO(csv_file.render(page))))
+    assert len(lines) == 9 + 10
+    assert lines[0]["value"] == "91.0"
+    assert {line["text"] for line in lines if line["row"] == "It works."} == {
+        "holds", "iid 1; lq-1 2"
+    }  # fmt: skip
 
 
 def test_a_curve_that_is_no_number_is_a_gap() -> None:
@@ -428,6 +479,48 @@ def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
 
     assert browser.complaints == []
     assert set(browser.requests) == {path.as_uri()}
+
+
+def test_the_first_screen_in_a_browser(browser: Browser, tmp_path: Path) -> None:
+    """Dots stand where their figures are, verdicts have colors and words, nothing is cut off."""
+    path = tmp_path / "first.html"
+    path.write_text(html.render(first_screen()))
+    browser.size(1280, 900)
+    browser.open(path)
+    titles = "[...document.querySelectorAll('section')].map(s => s.className)"
+    assert browser.ask(titles) == ["dots", "claims"]
+    place = """(() => {
+        const middle = (e) => { const b = e.getBoundingClientRect(); return b.x + b.width / 2; };
+        const ticks = [...document.querySelector('.axis').querySelectorAll('text')];
+        const [first, last] = [ticks[0], ticks.at(-1)];
+        const [low, high] = [first, last].map((tick) => Number(tick.textContent));
+        const share = (middle(%s) - middle(first)) / (middle(last) - middle(first));
+        return low + share * (high - low);
+    })()"""
+    dots = "document.querySelectorAll('.dotrows circle')"
+    assert browser.ask(place % f"{dots}[0]") == pytest.approx(91.0, abs=0.3)
+    assert browser.ask(place % f"{dots}[1]") == pytest.approx(80.0, abs=0.3)
+    mark = "document.querySelector('.dotrows use')"
+    assert browser.ask(place % mark) == pytest.approx(85.0, abs=0.3)
+    assert browser.ask("document.querySelectorAll('.dotrows use.full').length") == 1  # 5 %
+    assert "b 80.0" in browser.ask("document.querySelector('.dotrows [role=img]').ariaLabel")
+    badges = "[...document.querySelectorAll('.verdict')]"
+    assert browser.ask(f"{badges}.map(b => b.textContent)") == [
+        "holds", "holds in part", "does not hold", "not run", "not decided"
+    ]  # fmt: skip
+    colors = f"new Set({badges}.map(b => getComputedStyle(b).backgroundColor)).size"
+    assert browser.ask(colors) == 4
+    lines = "[...document.querySelectorAll('.claim')].map(c => c.getBoundingClientRect().height)"
+    assert max(browser.ask(lines)) < 45  # one line each
+    figures = "document.querySelector('.verdicts details ul')"
+    assert browser.ask(f"{figures}.checkVisibility()") is False
+    browser.click("summary.claim")
+    browser.wait(f"{figures}.checkVisibility()")
+    browser.size(390, 844, mobile=True)
+    assert browser.ask("document.documentElement.scrollWidth") == 390
+    browser.size(1280, 900, dark=True)
+    assert browser.ask(f"getComputedStyle({dots}[0]).fill") == "rgb(76, 155, 232)"
+    assert browser.complaints == []
 
 
 def test_a_reader_who_likes_it_dark(browser: Browser, tmp_path: Path) -> None:

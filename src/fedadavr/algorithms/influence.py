@@ -105,7 +105,8 @@ class Influence:
         larger: lengths grow with the model's health, too, and then all of them do. But a cohort
         of fewer than three says nothing, and no cohort raises the scale more than `LEAP` times,
         since its majority may be hostile. With little history a cohort may go further; a small
-        one goes by the model then, since the first few replies may be tiny.
+        one goes by the model then, since the first few replies may be tiny, or by the shorter of
+        two where that is longer.
 
         Parameters
         ----------
@@ -122,7 +123,9 @@ class Influence:
         if cohort.known < 3:
             both = self.lengths.joined(lengths)
             if both.known < LITTLE:
-                return max(history, both.median if both.known > FEWEST else 0.0, model)
+                pair = cohort.median if cohort.known == 2 else 0.0  # the shorter of the two
+                pair = min(pair, LEAP_EARLY * (history or model))
+                return max(history, both.median if both.known > FEWEST else 0.0, model, pair)
             return both.median if history == 0.0 else history
         anchor, leap = history or model, LEAP_EARLY if early else LEAP
         return max(history, min(cohort.median, leap * anchor))

@@ -92,9 +92,10 @@ class ServerState:
             self.vectors.load_state_dict(state["kinds"])
         self.torn = False
 
-    def commit(self, w: Vector, **extra: Any) -> None:
+    def commit(self, w: Vector, *, metrics: Mapping[int, Any] | None = None, **extra: Any) -> None:
         """Write the model, the state, the memory and whatever else to the store, all or nothing.
 
+        `metrics` are what rounds were measured to be: they are added to those of other rounds.
         Without a durable store it does nothing. If it fails, the last commit is as it was, nothing
         is lost here, and it can be tried again, also after more rounds.
         """
@@ -110,7 +111,9 @@ class ServerState:
         round = int(extra.get("round", self.round))
         every, newest = self.snapshot_every, max(self.store.snapshots, default=0)
         due = every is not None and round // every > newest // every  # the first commit after it
-        kept: dict[str, Any] = {"rounds": self._notes, "snapshot": round if due else None}
+        kept: dict[str, Any] = {
+            "rounds": self._notes, "metrics": metrics, "snapshot": round if due else None,
+        }  # fmt: skip
         if self.memory is not None:
             self.memory.commit(state, **kept)
         else:

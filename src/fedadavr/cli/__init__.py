@@ -28,6 +28,7 @@ COMMANDS = {
     "algorithms": ("fedadavr.cli.algorithms:main", "what there is to run, and its settings"),
     "paper list": ("fedadavr.cli.paper:list_presets", "the paper's tables and figures"),
     "paper run": ("fedadavr.cli.paper:run_preset", "run one of them, with error bars"),
+    "paper status": ("fedadavr.cli.paper:status", "how far the runs of each are"),
     "paper report": ("fedadavr.cli.paper:report", "ours beside the paper's, as one page"),
     "data list": ("fedadavr.cli.data:list_datasets", "which data sets are at hand, and where"),
     "data show": ("fedadavr.cli.data:show", "draw who holds what"),
@@ -42,6 +43,8 @@ COMMANDS = {
     "memory convert": ("fedadavr.cli.memory:convert", "another codec, key or kind of store"),
     "memory backup": ("fedadavr.cli.memory:backup", "copy a store, also one in use"),
     "memory rewind": ("fedadavr.cli.memory:rewind", "take a store back to a snapshot"),
+    "memory export": ("fedadavr.cli.memory:export", "the model as .safetensors or .npz"),
+    "memory reset": ("fedadavr.cli.memory:reset", "empty a store, to begin anew"),
     "memory upgrade": (
         "fedadavr.cli.memory:upgrade",
         "convert a store or run of version 0.1",

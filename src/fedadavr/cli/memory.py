@@ -204,6 +204,49 @@ def rewind(
     print(f"{where} is at round {round} again, with {clients} clients")
 
 
+# --- export and reset ---
+
+
+def export(store: Address, path: Path, /, encrypt_with: Path | None = None) -> None:
+    """Write the model of a store's last round into a file; a server may be using the store.
+
+    Args:
+        store: A folder, lmdb:FOLDER or redis://HOST:PORT.
+        path: The file, .safetensors or .npz; one that is there is replaced.
+        encrypt_with: The key file of an encrypted store.
+    """
+    from fedadavr.memory.addresses import open_address
+    from fedadavr.memory.model import stored_model
+    from fedadavr.memory.verify import steadily
+    from fedadavr.model_files import check_suffix, write_model
+
+    check_suffix(path)
+    with open_address(store, encrypt_with, read_only=True) as opened:
+        round, arrays = steadily(opened, lambda: stored_model(opened))
+        where = opened.where
+    write_model(path, arrays)
+    size = sum(array.size for array in arrays.values())
+    print(f"{path} holds the model of {where} after round {round}: {size:,} numbers in "
+          f"{len(arrays)} arrays")  # fmt: skip
+
+
+def reset(store: Address, /, encrypt_with: Path | None = None) -> None:
+    """Empty a store, so that the next run on it begins anew: all of its rounds are gone.
+
+    Args:
+        store: A folder, lmdb:FOLDER or redis://HOST:PORT; no server may be using it.
+        encrypt_with: The key file of an encrypted store.
+    """
+    from fedadavr.memory.addresses import is_run, open_to_write
+
+    if is_run(store):
+        raise ValueError(f"{store} is the folder of a run: begin another with --out elsewhere")
+    with open_to_write(store, encrypt_with) as opened:
+        clients, where = len(opened), opened.where
+        opened.erase()
+    print(f"{where} is empty: its model and the updates of {clients} clients are gone")
+
+
 # --- forget ---
 
 

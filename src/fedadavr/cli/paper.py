@@ -1,4 +1,4 @@
-"""`fedadavr paper list | run | report`: the paper's tables and figures, on one's own machine."""
+"""`fedadavr paper list | run | status | report`: the paper's tables, on one's own machine."""
 
 from __future__ import annotations
 
@@ -141,6 +141,46 @@ def run_preset(
     finish(progress, records, place, json)
 
 
+def status(results: Path = RESULTS, keep: bool = False, json: bool = False) -> None:
+    """How far the runs of each table or figure are, also those that are not finished.
+
+    Args:
+        results: The folder that `fedadavr paper run` writes to.
+        keep: Write the curves of runs that are not finished to unfinished.jsonl, beside the
+            records: small, without their stores. The report reads it.
+        json: As one line of JSON.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedadavr.paper.presets import PRESETS
+    from fedadavr.paper.results import Results
+    from fedadavr.paper.selection import recorded
+    from fedadavr.paper.under_way import all_under_way
+    from fedadavr.paper.under_way import keep as keep_curves
+
+    if not results.is_dir():
+        raise ValueError(f"there is no folder {results}: make one with fedadavr paper run")
+    waiting = all_under_way(results)
+    found = Results(recorded(results), tuple(PRESETS), waiting)
+    standings = {name: found.standing(name) for name in PRESETS}
+    begun = {name: standing for name, standing in standings.items() if standing.planned}
+    if keep:
+        done = {record.id for record in found.records}
+        for name in PRESETS:
+            if (results / name).is_dir():
+                keep_curves(results / name, done)
+    if json:
+        print(json_format.dumps({name: standing._asdict() for name, standing in begun.items()}))
+        return
+    table = Table(title=str(results), title_justify="left")
+    for column in ("name", "finished", "of", "not finished", "up to round"):
+        table.add_column(column, justify="left" if column == "name" else "right")
+    for name, standing in begun.items():
+        table.add_row(name, *("" if figure is None else f"{figure}" for figure in standing))
+    Console().print(table)
+
+
 def report(
     results: Path = RESULTS,
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
@@ -155,30 +195,32 @@ def report(
         out: The file (default: report.html, or report.FORMAT).
         format: html, md, csv (the tables) or png (the curves); default: as the file is named.
         only: Only these presets.
-        preface: A text to begin with: a heading, and paragraphs with empty lines between them.
+        preface: A text below the claims: a heading, and paragraphs with empty lines between them.
+
+    Runs that are not finished are shown up to the round that all of their preset have reached.
     """
     from fedadavr.naming import find
     from fedadavr.paper.presets import PRESETS
     from fedadavr.paper.report import paper_page, preface_of
     from fedadavr.paper.results import Results
     from fedadavr.paper.selection import recorded
+    from fedadavr.paper.under_way import all_under_way
     from fedadavr.report.output import place, write
 
     for name in only:
         find("preset", name, PRESETS)
     file, chosen = place(out, format)
+    waiting = all_under_way(results)  # first: a run that is finished meanwhile has a record
     records = recorded(results)
-    if not records:
+    if not records and not waiting:
         raise ValueError(f"there are no records in {results}: make some with fedadavr paper run")
-    found = Results(records, only or tuple(PRESETS))
+    found = Results(records, only or tuple(PRESETS), waiting)
     for name in only:
-        if not found.tables(name):
+        if not found.begun(name) and not found.tables(name):
             raise ValueError(
                 f"--only {name}: nothing of it is in {results}; run it: fedadavr paper run {name}"
             )
-    page = paper_page(found, results)
-    if preface is not None:
-        page = replace(page, sections=(preface_of(preface), *page.sections))
+    page = paper_page(found, results, preface_of(preface) if preface is not None else None)
     words = ["fedadavr", "paper", "report", *(["--results", str(results)] * (results != RESULTS))]
     words += ["--out", str(file), *(["--format", format] if format else [])]
     words += ["--only", *only] if only else []

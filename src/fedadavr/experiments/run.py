@@ -209,7 +209,7 @@ class Checkpointer:
         """Keep the state as it is after a round; a signal waits until it is kept."""
         with Hold():
             self.folder.sync()  # a line is never lost that the store reckons with
-            about = {"pending": pending, "experiment": self.experiment.to_toml()}
+            about: dict[str, Any] = {"pending": pending, "experiment": self.experiment.to_toml()}
             self.server.commit(w, round=round, **about)
             self.folder.note_commit()
 

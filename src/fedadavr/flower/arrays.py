@@ -96,6 +96,18 @@ class Model:
             raise ValueError("the model has no parameters: no array of it is floating")
         self.layout = Layout({name: self.roles[name].shape for name in self.parameters})
 
+    def __str__(self) -> str:
+        kinds = dict.fromkeys(str(self.roles[name].dtype) for name in self.parameters)
+        return (
+            f"{self.layout.size:,} parameters in {len(self.parameters)} arrays, "
+            f"{len(self.buffers)} buffers; {', '.join(kinds)}"
+        )
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The dtype of each array, in their order."""
+        return {name: str(role.dtype) for name, role in self.roles.items()}
+
     def split(self, record: ArrayRecord) -> tuple[list[Values], dict[str, Values]]:
         """The parameters (float32, in order) and the buffers of a reply; checks all of them."""
         if record.keys() != self.roles.keys():

@@ -73,6 +73,10 @@ def match(asked: Sequence[Message], replies: Iterable[Message]) -> tuple[Answers
     are from, and nobody knows who else was asked.
     """
     replies = list(replies)
+    if not asked:  # replies made by hand, by somebody's test: each is a client's of its own
+        made = [m for m in replies if isinstance(m, Message)]
+        return [(m, _sender(m, k)) for k, m in enumerate(made, 1)], [
+            _sender(m, k) for k, m in enumerate(made, 1)]  # fmt: skip
     nodes = {m.metadata.message_id: m.metadata.dst_node_id for m in asked}
     nodes.pop("", None)  # it was never sent
     if not any(_replied_to(message) in nodes for message in replies):
@@ -116,6 +120,12 @@ def sort(
 def _replied_to(message: Any) -> str:
     """The id of the message that this answers; empty for what is no message at all."""
     return message.metadata.reply_to_message_id if isinstance(message, Message) else ""
+
+
+def _sender(message: Message, place: int) -> int:
+    """The node of a reply made by hand, or a number that no node has."""
+    node = message.metadata.src_node_id
+    return node if isinstance(node, int) and node > SUPERLINK else -place
 
 
 def _answers(nodes: dict[str, int], replies: Iterable[Message]) -> Iterator[tuple[Message, int]]:

@@ -23,8 +23,10 @@ from fedadavr.defaults import FIRST, filled
 from fedadavr.flower.aliases import ours
 from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.arrays import BadArrays, Model
+from fedadavr.flower.history import EVALUATED, TRAINED, History
 from fedadavr.flower.identity import Identities
 from fedadavr.flower.ids import RESERVED, one_line
+from fedadavr.flower.loop import EvaluateFunction, Hook, Loop, hooks_of
 from fedadavr.flower.loops import begins_round
 from fedadavr.flower.metrics import Aggregate, aggregate, average
 from fedadavr.flower.replies import (
@@ -38,6 +40,7 @@ from fedadavr.flower.replies import (
     parts,
     sort,
 )
+from fedadavr.flower.resuming import Resume, anew, check_extra, check_resume, check_state, fixed
 from fedadavr.flower.retrying import Retry
 from fedadavr.flower.roster import Roster
 from fedadavr.sampling import EVALUATE, sample
@@ -66,8 +69,10 @@ class Strategy(FlowerFedAvg):
     algorithm : str, optional
         The algorithm's name, where the class does not say it.
     store : str, optional
-        lmdb:FOLDER or redis://HOST:PORT, where model, memory and round outlive this process;
-        `start` goes on from there.
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
     store_timeout : float
         Seconds that a round waits for a store that cannot be read or written, with its replies
         kept; then the run ends, and can be continued from the last commit.
@@ -92,6 +97,10 @@ class Strategy(FlowerFedAvg):
         Seconds that nodes have to tell their client ids.
     max_rejected_rounds : int
         Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
     **settings : Any
         The algorithm's settings (`fedadavr algorithms` lists them), `client_lr`,
         `client_momentum`, `population` and `snapshot_every`; those that are not given are, with a
@@ -120,6 +129,7 @@ class Strategy(FlowerFedAvg):
         *,
         algorithm: str | None = None,
         store: str | None = None,
+        resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
         commit_every: int = 1,
@@ -130,6 +140,7 @@ class Strategy(FlowerFedAvg):
         buffers: Sequence[str] = (),
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
         **settings: Any,
     ) -> None:
         check_platform()
@@ -148,6 +159,8 @@ class Strategy(FlowerFedAvg):
                 raise ValueError(f"{key} must be a whole number from 1 up, got {whole!r}")
         if not store_timeout >= 0:
             raise ValueError(f"store_timeout must be in seconds, got {store_timeout!r}")
+        check_resume(resume, store)
+        hooks = hooks_of(on_round)
         self._algorithm = algorithm or self.name
         if not self._algorithm:
             raise ValueError("say which algorithm: Strategy(algorithm='fedadavr')")
@@ -157,7 +170,8 @@ class Strategy(FlowerFedAvg):
         self._settings = settings
         self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
         self._allowed = None if clients is None else AllowList(clients)
-        self.store, self.encrypt_with, self.commit_every = store, encrypt_with, commit_every
+        self.store, self.encrypt_with, self.commit_every = fixed(store), encrypt_with, commit_every
+        self.resume, self.on_round = resume, hooks
         self.authenticated, self.seed, self.buffers = authenticated, seed, tuple(buffers)
         self._retry, self._expire_after = Retry(store_timeout), expire_after
         self._timeout = 3600.0
@@ -170,10 +184,12 @@ class Strategy(FlowerFedAvg):
     def _forget_all(self) -> None:
         """As before any round."""
         self.server = None
-        self._offset = 0  # rounds that were done before this start
+        self.history = History()
+        self.done = 0  # rounds that the store held when this began
+        self._offset = 0  # what a loop that is not ours does not count
         self.asked: list[Message] = []
         self._evaluating: list[Message] = []
-        self._uncommitted = self._reached = 0
+        self._uncommitted = self._reached = self._stored = 0
         self._whole = True  # whether model, buffers and memory are of one round
         self._rejected_rounds = RejectedRounds(self._max_rejected_rounds)
         self._keys = Keys(self.weighted_by_key, self.arrayrecord_key, self.configrecord_key)
@@ -231,46 +247,38 @@ class Strategy(FlowerFedAvg):
         timeout: float = 3600,
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
-        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+        evaluate_fn: EvaluateFunction | None = None,
     ) -> Result:
-        """Run to `num_rounds`; with a store that holds rounds already, the rest of them.
+        """Run to `num_rounds` in all; with a store that holds rounds already, the rest of them.
 
-        See Flower's `Strategy.start`. A result's metrics are those of the rounds made now. It
-        returns when the last round is stored, and raises `StoreError` if it cannot be.
+        See Flower's `Strategy.start`. A result has the metrics of all rounds, the store's included;
+        a round that was made and not evaluated when a run ended is evaluated first. It returns
+        when the last round is stored, and raises `StoreError` if it cannot be.
         """
         self._timeout = timeout
         self.close()
         self._forget_all()
         self._prepare(initial_arrays)
         self._in_start = True
+        log(INFO, "Starting %s, %d rounds:", type(self).__name__, num_rounds)
+        self.summary()
+        if self.done:
+            log(INFO, "going on after round %d of %d, from %s", self.done, num_rounds, self._where)
+        if num_rounds <= self.done:
+            log(WARNING, "already at round %d of %d: raise num_rounds, or %s", self.done,
+                num_rounds, anew(self._where))  # fmt: skip
+        loop = Loop(self, grid, timeout, train_config, evaluate_config, evaluate_fn, self.history,
+                    self.on_round)  # fmt: skip
         try:
-            arrays = self._current()
-            done = min(self._offset, num_rounds)
-            if done:
-                log(INFO, "going on after round %d of %d, from %s", done, num_rounds, self._where)
-
-            def evaluate(round: int, now: ArrayRecord) -> MetricRecord | None:
-                if evaluate_fn is None or (done and not round):
-                    return None  # the model of that round was evaluated before
-                return evaluate_fn(done + round, now)
-
-            result = super().start(
-                grid, arrays, num_rounds - done, timeout, train_config, evaluate_config,
-                evaluate if evaluate_fn else None,
-            )  # fmt: skip
+            result = loop.run(self._current(), self.done, num_rounds)
             self._commit()
+            self._retry("the last metrics", self._write_metrics)
         except BaseException as error:
             self._save_what_is_whole(error)
             raise
         finally:
             self._in_start = False
             self.close()
-        if not len(result.arrays):
-            result.arrays = arrays
-        for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp",
-                     "evaluate_metrics_serverapp"):  # fmt: skip
-            metrics = getattr(result, name)
-            setattr(result, name, {done + round: value for round, value in metrics.items()})
         return result
 
     def close(self) -> None:
@@ -285,68 +293,48 @@ class Strategy(FlowerFedAvg):
         if self.server is not None:
             return self.server
         self.model = Model(arrays, self.buffers)
+        log(INFO, "the model: %s", self.model)
         store = None if self.store is None else open_store(self.store, self.encrypt_with)
         try:
-            self._check_model(store)
+            state = None if store is None else store.state()
+            check_state(state, self.resume, self._algorithm, self.model, self._where)
             server = self._build(self.model.layout, store)
             self.w, self.buffer_values = self.model.flatten(arrays)
             self._next = np.zeros_like(self.w)
-            self._offset = 0
             kept = server.restore()
-            if kept is not None:
+            if kept is not None and store is not None:
                 self.w, extra = kept
-                self._check_kept(extra)
+                check_extra(extra, self.model, self._where, self.seed)
                 self._unseen = True
-                self.buffer_values, self._offset = extra["buffers"], extra["round"]
+                self.buffer_values, self.done = extra["buffers"], extra["round"]
+                self._reached = self._stored = self.done
+                self.history.take_over(store.metrics(), extra.get("unevaluated", {}))
         except BaseException:
             if store is not None:
                 store.close()
             raise
         self.server = server
         self._record = None
-        self.roster.take_over(server, self._offset)
+        self.roster.take_over(server, self.done)
         return server
-
-    def _check_model(self, store: Any) -> None:
-        """Raise if a store's model is another one."""
-        state = None if store is None else store.state()
-        there = None if state is None else state.get("layout")
-        if not isinstance(there, dict):
-            return  # nothing is stored, or it is damaged: restoring it will say so
-        mine = {name: list(shape) for name, shape in self.model.layout.shapes.items()}
-        for name in [*there, *mine]:
-            if there.get(name) != mine.get(name):
-                theirs, this = (f"{where[name]}" if name in where else "none"
-                                for where in (there, mine))  # fmt: skip
-                raise ValueError(
-                    f"{self._where} holds another model: the shape of its array {name!r} is "
-                    f"{theirs}, that of the one passed {this}; pass the model that the store has, "
-                    "or use another store"
-                )
-
-    def _check_kept(self, extra: dict[str, Any]) -> None:
-        if not {"buffers", "round", "seed"} <= extra.keys():
-            raise ValueError(
-                f"{self._where} was not written by a Flower strategy: use another store"
-            )
-        there, mine = extra["buffers"], self.model.buffers
-        if set(there) != set(mine):
-            raise ValueError(
-                f"the store's model has the buffers {sorted(there)}, this one {sorted(mine)}"
-            )
-        for name in mine:
-            kind = self.model.roles[name]
-            if there[name].shape != kind.shape or there[name].dtype != kind.dtype:
-                raise ValueError(f"the buffer {name!r} is not what it is in the store's model")
-        if extra["seed"] != self.seed:
-            log(WARNING, "the rounds so far were sampled with seed %s, not %s", extra["seed"],
-                self.seed)  # fmt: skip
 
     def _current(self) -> ArrayRecord:
         """The model as it goes out."""
         if self._record is None:
             self._record = self.model.record(self.w, self.buffer_values)
         return self._record
+
+    @property
+    def current_arrays(self) -> ArrayRecord | None:
+        """The model, as it is after the last round; it can be set, as that of Flower's FedOpt."""
+        return None if self.server is None else self._current()
+
+    @current_arrays.setter
+    def current_arrays(self, arrays: Mapping[str, Any]) -> None:
+        record = arrays if isinstance(arrays, ArrayRecord) else ArrayRecord(
+            {name: _array(np.asarray(values)) for name, values in arrays.items()})  # fmt: skip
+        self._prepare(record)
+        self._take(record)
 
     def _begin_round(self, server_round: int, arrays: ArrayRecord, grid: Grid) -> ArrayRecord:
         """The model that a round begins with: the loop's, or at first the store's."""
@@ -358,8 +346,10 @@ class Strategy(FlowerFedAvg):
             self._grid, self._configuring = grid, True
         if self.server is None:
             self._prepare(arrays)
+            if self.on_round and not self._in_start:
+                log(WARNING, "on_round is called by start() only, and the loop is another one")
             if self._unseen:
-                done = self._offset
+                done = self.done
                 log(INFO, "going on after round %d, from %s: its model is sent, not the one that "
                     "was passed", done, self._where)  # fmt: skip
                 # A loop that goes on itself counts the stored rounds, one that begins does not.
@@ -387,11 +377,22 @@ class Strategy(FlowerFedAvg):
         assert self.server is not None
         if not self._whole:
             raise Torn
+        metrics = self.history.to_write(self._reached)
         self.server.commit(
             self.w, round=self._reached, buffers=self.buffer_values, seed=self.seed,
             settings=plain(settings_in_use(self.server)), version=__version__,
+            dtypes=self.model.dtypes, metrics=metrics,
+            unevaluated=self.history.to_keep(self._reached),
         )  # fmt: skip
-        self._uncommitted = 0
+        self._uncommitted, self._stored = 0, self._reached
+        self.history.written(metrics)
+
+    def _write_metrics(self) -> None:
+        """Metrics of stored rounds that came after their commit."""
+        metrics = self.history.to_write(self._stored)
+        if metrics and self.server is not None and self.server.store is not None:
+            self.server.store.commit({}, metrics=metrics)
+            self.history.written(metrics)
 
     def _in_ram(self) -> str:
         """Which rounds a crash would lose now."""
@@ -402,16 +403,19 @@ class Strategy(FlowerFedAvg):
 
     def _save_what_is_whole(self, error: BaseException) -> None:
         """The run ends by an exception: try once to keep the rounds that were made before it."""
-        if not self._uncommitted or self.server is None or self.server.store is None:
+        if self.server is None or self.server.store is None:
             return
         try:
             if isinstance(error, StoreLost):
                 raise error
             with Hold():
-                self._write()
+                if self._uncommitted:
+                    self._write()
+                self._write_metrics()
         except (StoreError, Torn) as why:
-            log(ERROR, "%s and cannot be stored any more, the last commit is as it was: %s",
-                self._in_ram(), why)  # fmt: skip
+            if self._uncommitted:
+                log(ERROR, "%s and cannot be stored any more, the last commit is as it was: %s",
+                    self._in_ram(), why)  # fmt: skip
 
     # --- who takes part ---
 
@@ -483,7 +487,7 @@ class Strategy(FlowerFedAvg):
         if server is None:
             raise RuntimeError(
                 "aggregate_train: the model that was sent is not known; call configure_train of "
-                "this strategy before"
+                "this strategy before, or set current_arrays"
             )
         answers = match(self.asked, replies)
         self._learn_of(round, server, [node for _, node in answers[0]])
@@ -514,6 +518,8 @@ class Strategy(FlowerFedAvg):
             if not self._in_start:
                 self._save_what_is_whole(error)
             raise
+        self.history.finish(round - 1)
+        self.history.note(round, TRAINED, metrics)
         if self._uncommitted >= (self.commit_every if self._in_start else 1):
             self._commit()  # somebody else's loop does not say when it ends
         self._rejected_rounds.look(found, len(self.roster.joined))
@@ -641,7 +647,9 @@ class Strategy(FlowerFedAvg):
             for metrics in content.metric_records.values():
                 self._keys.has_weight(client, metrics)
         self._keys.check(found, len(self.roster.joined))
-        return self._averaged(what, found.good, self.evaluate_metrics_aggr_fn)
+        metrics = self._averaged(what, found.good, self.evaluate_metrics_aggr_fn)
+        self.history.note(self._offset + server_round, EVALUATED, metrics)
+        return metrics
 
 
 def _in_order(clients: Iterable[str]) -> list[str]:
@@ -652,4 +660,4 @@ def _in_order(clients: Iterable[str]) -> list[str]:
 def _array(tensor: Vector) -> Any:
     from flwr.app import Array
 
-    return Array(np.ascontiguousarray(tensor))
+    return Array(np.require(tensor, requirements="C"))  # which leaves a scalar one

@@ -19,6 +19,11 @@ def find_address(address: str) -> str:
     return f"lmdb:{checkpoint if (checkpoint / 'data.mdb').is_file() else address}"
 
 
+def is_run(address: str) -> bool:
+    """Whether it is the folder of a run, which has more than a store."""
+    return not is_address(address) and (Path(address) / "config.toml").is_file()
+
+
 def open_address(address: str, key_file: Path | None, *, read_only: bool) -> AnyStore:
     """The durable store at an address, in a folder, or of the run in a folder."""
     return open_any_store(find_address(address), key_file, read_only=read_only)

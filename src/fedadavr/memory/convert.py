@@ -34,7 +34,7 @@ def copy_all(
             raise ValueError(f"{public(target)} holds a store already")
         try:
             if memory is None:
-                new.commit({}, state, rounds=old.rounds())
+                new.commit({}, state, rounds=old.rounds(), metrics=old.metrics())
             else:
                 copy(memory, state, new, codec or memory.codec.name, watch)
         except BaseException:
@@ -77,5 +77,5 @@ def copy(
     new.commit(
         batch, state | {"server": state["server"] | {"memory": inner}},
         members={client: known.member(client) for client in (*known.waiting, *known.left)},
-        rounds=memory.store.rounds(),
+        rounds=memory.store.rounds(), metrics=memory.store.metrics(),
     )  # fmt: skip

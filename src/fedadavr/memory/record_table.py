@@ -230,6 +230,7 @@ class RecordTable:
         state: State,
         *,
         rounds: Mapping[int, Any] | None = None,
+        metrics: Mapping[int, Any] | None = None,
         snapshot: int | None = None,
         lost: int | None = None,
         accept: bool = False,
@@ -243,8 +244,8 @@ class RecordTable:
         state = state | {"server": state["server"] | {"memory": inner}}
         self.store.commit(
             self._staged, state, members={client: known.member(client) for client in known.changed},
-            rounds=rounds, snapshot=snapshot, lost=lost if self._lost is None else self._lost,
-            accept=accept,
+            rounds=rounds, metrics=metrics, snapshot=snapshot,
+            lost=lost if self._lost is None else self._lost, accept=accept,
         )  # fmt: skip
         self._staged, self._lost = {}, None
         known.changed.clear()

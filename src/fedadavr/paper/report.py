@@ -12,10 +12,12 @@ from fedadavr.codecs import CODECS
 from fedadavr.experiments.plan import row as plan_row
 from fedadavr.experiments.records import RunRecord
 from fedadavr.paper import numbers
+from fedadavr.paper.best import best_of_each
 from fedadavr.paper.claims import OURS, claims, rounds_to, swing
 from fedadavr.paper.presets import NAMES, PRESETS, Preset
 from fedadavr.paper.protocol import RESULTS
 from fedadavr.paper.results import Results, accuracy_cell, of_paper, seed_of
+from fedadavr.paper.under_way import up_to
 from fedadavr.report.elements import (
     Cell,
     Curves,
@@ -46,23 +48,26 @@ def preface_of(path: Path) -> Text:
     return Text(heading.lstrip("# "), tuple(paragraphs))
 
 
-def paper_page(results: Results, folder: Path = RESULTS) -> Report:
-    """The page of the records in a folder; a preset that nothing was run of is omitted."""
+def paper_page(results: Results, folder: Path = RESULTS, preface: Text | None = None) -> Report:
+    """The page of the records in a folder; a preset that nothing was run of is omitted.
+
+    A preface stands below the picture and the claims that a page begins with.
+    """
     presets = [PRESETS[name] for name in results.presets if results.tables(name)]
-    sections: list[Section] = [claims(results), protocol(results, presets)]
-    for preset in presets:
-        sections += _sections(preset, results, folder)
+    picture = best_of_each(results)
+    sections: list[Section] = [picture] if picture.table.rows else []
+    sections += [claims(results), *([preface] if preface else []), protocol(results, presets)]
+    for name in results.presets:
+        preset = PRESETS[name]
+        sections += unfinished(preset, results)
+        if preset in presets:
+            sections += _sections(preset, results, folder)
     if set(results.presets) == set(PRESETS):
         sections += [memory(), complexity(), rounds_of_paper()]
     reported = results.reported()
     failed = sum(record.failure is not None for record in reported)
-    about = (
-        f"{len(reported):,} runs, {failed} of which diverged, not counting those that rates were "
-        "chosen by. Every figure is the mean over seeds ± the standard deviation, of the accuracy "
-        "averaged over the paper's last rounds; beside it, in tables that the paper has, its own "
-        "figure, and ours minus it. The paper's is of one seed, at the best of three client rates, "
-        "which it does not tell; ours is at 0.01 where nothing else is said."
-    )
+    waiting = f", {len(results.under_way)} more not finished" if results.under_way else ""
+    about = f"{len(reported):,} runs, {failed} of which diverged{waiting}."
     return Report("FedAdaVR: the paper's tables, here", tuple(sections), about)
 
 
@@ -94,7 +99,7 @@ def _details(
     preset: Preset, results: Results, rows: dict[str, dict[str, Runs]], typed: str
 ) -> Iterator[Section]:
     kind = preset.name.partition("-")[2]
-    yield accuracy_table(preset, rows, typed)
+    yield accuracy_table(preset, rows, typed, not list(up_to(results, preset.name)))
     if kind == "baselines":
         if preset.targets:
             yield targets_table(preset, rows, typed)
@@ -145,8 +150,12 @@ def protocol(results: Results, presets: list[Preset]) -> Table:
                      "batch", "client rate", "seeds", "evaluated", "runs"), tuple(rows),
         "Clients train with SGD and momentum 0.9. Evaluated are the test shares of so many "
         "clients, drawn anew each time, or so many test examples, always the same, in the averaged "
-        "rounds and in every fifth before. Where a client rate is searched (0.001, 0.01, 0.1), it "
-        "is chosen on seed 41, which is not reported.",
+        "rounds and in every fifth before. Every figure is the mean over seeds ± the standard "
+        "deviation, of the accuracy averaged over the paper's last rounds; beside it, in tables "
+        "that the paper has, its own figure, and ours minus it. The paper's is of one seed, at the "
+        "best of three client rates, which it does not tell; ours is at 0.01 where nothing else is "
+        "said. Where a client rate is searched (0.001, 0.01, 0.1), it is chosen on seed 41, which "
+        "is not reported and not counted.",
     )  # fmt: skip
 
 
@@ -171,13 +180,50 @@ def _cell(runs: Runs) -> Cell:
     return accuracy_cell(runs, of_paper(runs[0].experiment)) if runs else Cell()
 
 
-def accuracy_table(preset: Preset, rows: dict[str, dict[str, Runs]], typed: str) -> Table:
-    """Labels by partitions."""
+def unfinished(preset: Preset, results: Results) -> list[Section]:
+    """What is under way, every algorithm at the same round; nothing follows from it."""
+    found = list(up_to(results, preset.name))
+    if not found:
+        return []
+    titles = [f"{u.partition}, seed {u.seed}, round {u.round}" for u in found]
+    labels = [row.label for row in preset.rows(preset.partitions[0])]
+    panels = tuple(
+        Panel(
+            title.replace(", round", ", up to round"),
+            tuple(Series(n, (u.runs[n],)) for n in labels if n in u.runs),
+        )
+        for title, u in zip(titles, found, strict=True)
+    )
+    rows = tuple(
+        ReportRow((label,), tuple(
+            Cell(value=u.runs[label].accuracy[-1]) if label in u.runs else Cell("not begun")
+            for u in found
+        ))
+        for label in labels
+    )  # fmt: skip
+    where = f"{_title(preset)}, not finished"
+    rounds = max(preset.base(p).rounds or 0 for p in preset.partitions)
+    note = (
+        f"Not finished: {results.standing(preset.name)}. Every algorithm is shown up to the round "
+        f"that all which have begun have reached, of {rounds}, also those that are further or "
+        "finished. No result, and no claim is made from it."
+    )
+    return [
+        Curves(f"{where}: curves", panels, note),
+        Table(f"{where}: accuracy at that round, %", (preset.name, *titles), rows,
+              "A single evaluation, not averaged. Not finished, no result."),
+    ]  # fmt: skip
+
+
+def accuracy_table(
+    preset: Preset, rows: dict[str, dict[str, Runs]], typed: str, complete: bool = True
+) -> Table:
+    """Labels by partitions; the best is marked where nothing is under way."""
     lines = [
         ReportRow((label,), tuple(_cell(row.get(p, ())) for p in preset.partitions))
         for label, row in rows.items()
     ]
-    judged = not preset.beginning
+    judged = not preset.beginning and complete
     return Table(
         f"{_title(preset)}: accuracy, %", (preset.name, *preset.partitions),
         mark_best(lines) if judged else tuple(lines),

@@ -23,17 +23,24 @@ class Results:
     """Records, found by their settings whatever the seed."""
 
     def __init__(
-        self, records: Iterable[RunRecord], presets: tuple[str, ...] = tuple(PRESETS)
+        self,
+        records: Iterable[RunRecord],
+        presets: tuple[str, ...] = tuple(PRESETS),
+        under_way: Iterable[RunRecord] = (),
     ) -> None:
         self.presets = presets
         """The tables and figures that are looked at."""
         self.records = list({record.id: record for record in records}.values())
+        done = {record.id for record in self.records}
+        self.under_way = [run for run in under_way if run.id not in done]
+        """Runs that are not finished: they are in no cell, and decide nothing."""
         self._runs: dict[str, list[RunRecord]] = {}
         for record in self.records:
             if seed_of(record) != TUNING_SEED:
                 name = _name(record.experiment)
                 self._runs.setdefault(name, []).append(record)
         self._cells: dict[tuple[str, float | None], Cells] = {}
+        self._all: Results | None = None  # the same with those that are not finished
 
     def runs(self, experiment: Experiment | None) -> tuple[RunRecord, ...]:
         """The runs of a cell, in the order of their seeds."""
@@ -78,6 +85,24 @@ class Results:
             for label, row in (rows.items() if common else ())
         }
 
+    def begun(self, preset: str) -> Cells:
+        """The runs of every cell, also those that are not finished."""
+        if self._all is None:
+            self._all = Results([*self.records, *self.under_way]) if self.under_way else self
+        return self._all.cells(preset)
+
+    def standing(self, preset: str) -> Standing:
+        """How much of a preset is done, of the seeds that were begun."""
+        waiting = {run.id for run in self.under_way}
+        runs = [run for row in self.begun(preset).values() for cell in row.values() for run in cell]
+        known = PRESETS[preset]
+        cells = sum(len(known.rows(partition)) for partition in known.partitions)
+        short = [run for run in runs if run.id in waiting]
+        return Standing(
+            len(runs) - len(short), cells * len(set(map(seed_of, runs))), len(short),
+            min((run.rounds[-1] for run in short), default=None),
+        )  # fmt: skip
+
     def other_rates(self, preset: str) -> list[float]:
         """The client rates besides the usual one that this preset was run with.
 
@@ -108,6 +133,21 @@ class Results:
     def chosen(self, preset: Preset) -> dict[str, dict[str, Experiment | None]]:
         """The settings of every cell, as far as choices have been made."""
         return preset.cells(self.records)
+
+
+class Standing(NamedTuple):
+    """How far the runs of a preset are."""
+
+    finished: int
+    planned: int
+    """Every cell with every seed that was begun; 0 before any was."""
+    under_way: int
+    round: int | None
+    """What all that are under way have reached."""
+
+    def __str__(self) -> str:
+        reached = "" if self.round is None else f", {self.under_way} more up to round {self.round}"
+        return f"{self.finished} of {self.planned} runs{reached}"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a report is made of: cells, tables, curves and text, whatever they are written as."""
+"""What a report is made of: cells, tables, curves, claims, text, whatever they are written as."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
 
 from fedadavr.experiments.records import RunRecord
 
@@ -189,7 +191,70 @@ class Text:
     paragraphs: tuple[str, ...]
 
 
-Section = Table | Curves | Text
+@dataclass(frozen=True)
+class Dots:
+    """A table as a picture: a panel for each first label, in it a line of dots for each second.
+
+    A column is a dot of one color in every line, with its deviation and the paper's figure.
+    """
+
+    title: str
+    table: Table
+    """Two labels a row; what is drawn, and its figures for those who want them."""
+    named: int
+    """So many columns have a color and a place in the legend; the others are gray."""
+    note: str = ""
+
+    @property
+    def panels(self) -> list[tuple[str, list[ReportRow]]]:
+        """The rows by their first label."""
+        rows = groupby(self.table.rows, key=lambda row: row.labels[0])
+        return [(title, list(own)) for title, own in rows]
+
+    def span(self, rows: Iterable[ReportRow]) -> tuple[float, float]:
+        """The axis of a panel, in whole tens; what is gray may be below it."""
+        lines = [row.cells for row in rows]
+        colored = [v for line in lines for c in line[: self.named] for v in _known(c)] or [0.0]
+        highest = max(v for line in lines for c in line for v in _known(c) or [0.0])
+        low, high = 10 * math.floor((min(colored) - 1) / 10), 10 * math.ceil((highest + 1) / 10)
+        return float(max(0, low)), float(min(100, high))
+
+
+def _known(cell: Cell) -> list[float]:
+    """Our figure and the paper's."""
+    return [figure for figure in (cell.value, cell.paper) if figure is not None]
+
+
+Holds = Literal["holds", "holds in part", "does not hold", "not decided", "not run"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, whether it is so, and the figures that say so."""
+
+    text: str
+    holds: Holds
+    figures: tuple[str, ...] = ()
+    """A line each."""
+    why: str = ""
+    """Beside the verdict: what is missing for one."""
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return f"{self.holds}: {self.why}" if self.why else self.holds
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Claims, one line each, their figures folded."""
+
+    title: str
+    claims: tuple[Claim, ...]
+    note: str = ""
+
+
+Section = Table | Curves | Text | Dots | Claims
 
 
 @dataclass(frozen=True)

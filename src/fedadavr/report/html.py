@@ -12,7 +12,19 @@ from typing import Any
 
 from fedadavr import __version__
 from fedadavr.report.curve import METRICS, Metric, curve
-from fedadavr.report.elements import BAND, Cell, Curves, Report, ReportRow, Section, Table, Text
+from fedadavr.report.dots import svg
+from fedadavr.report.elements import (
+    BAND,
+    Cell,
+    Claim,
+    Claims,
+    Curves,
+    Dots,
+    Report,
+    ReportRow,
+    Section,
+    Table,
+)
 from fedadavr.report.palette import style
 
 POLICY = (
@@ -28,6 +40,8 @@ def render(page: Report) -> str:
     links = "".join(f'<li><a href="#{n}">{escape(s.title)}</a></li>' for n, s in sections)
     body = "\n".join(_section(name, section, page.labels) for name, section in sections)
     drawn = any(isinstance(section, Curves) for section in page.sections)
+    pictured = any(isinstance(section, Dots) for section in page.sections[:1])
+    unfolded = "" if pictured else " open"
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -44,7 +58,8 @@ def render(page: Report) -> str:
 <h1>{escape(page.title)}</h1>
 <button type="button" id="theme" class="button" aria-pressed="false">Dark</button>
 {_paragraph(page.about, "about")}
-<nav aria-label="Contents"><details open><summary>Contents</summary><ul>{links}</ul></details></nav>
+<nav aria-label="Contents"><details{unfolded}><summary>Contents</summary><ul>{links}</ul></details>
+</nav>
 </header>
 <main>
 {body}
@@ -71,9 +86,13 @@ def _section(name: str, section: Section, labels: tuple[str, ...]) -> str:
         inside = _table(name, section)
     elif isinstance(section, Curves):
         inside = _curves(section, labels)
+    elif isinstance(section, Dots):
+        inside = _dots(name, section)
+    elif isinstance(section, Claims):
+        inside = _claims(section)
     else:
         inside = "".join(_paragraph(text, "text") for text in section.paragraphs)
-    kind = {Table: "table", Curves: "curves", Text: "text"}[type(section)]
+    kind = type(section).__name__.lower()
     return (
         f'<section id="{name}" class="{kind}" aria-labelledby="{name}-title">\n'
         f'<h2 id="{name}-title">{escape(section.title)}</h2>\n{inside}\n</section>'
@@ -90,6 +109,37 @@ def _command(command: str) -> str:
         return code
     number = sum(not line.startswith("#") for line in lines)
     return f"<details><summary>The commands ({number})</summary>{code}</details>"
+
+
+# --- the first screen ---
+
+
+def _dots(name: str, dots: Dots) -> str:
+    return (
+        f"{svg(dots)}\n{_paragraph(dots.note, 'note')}\n"
+        f"<details><summary>The figures</summary>{_table(name, dots.table)}</details>"
+    )
+
+
+def _claims(claims: Claims) -> str:
+    lines = "\n".join(f"<li>{_claim(claim)}</li>" for claim in claims.claims)
+    rule = _paragraph(claims.note, "note")
+    rule = f"<details><summary>When a claim holds</summary>{rule}</details>" if rule else ""
+    return f'<ul class="verdicts">{lines}</ul>\n{rule}'
+
+
+def _claim(claim: Claim) -> str:
+    """A line; what has figures can be unfolded."""
+    kind = claim.holds.replace(" ", "-")
+    why = f" <small>({escape(claim.why)})</small>" if claim.why else ""
+    line = (
+        f'<span class="verdict {kind}">{escape(claim.holds)}</span> '
+        f"<span>{escape(claim.text)}{why}</span>"
+    )
+    if not claim.figures:
+        return f'<div class="claim">{line}</div>'
+    figures = "".join(f"<li>{escape(text)}</li>" for text in claim.figures)
+    return f'<details><summary class="claim">{line}</summary><ul>{figures}</ul></details>'
 
 
 # --- tables ---

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from html import escape
 
-from fedadavr.report.elements import BAND, Cell, Curves, Report, Section, Table
+from fedadavr.report.elements import BAND, Cell, Claim, Claims, Curves, Dots, Report, Section, Table
+
+MARKS = {"holds": "🟢", "holds in part": "🟡", "does not hold": "🔴"}
+"""Shown in color; what has no verdict is white."""
 
 
 def render(page: Report, pictures: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The whole report; `pictures` are the files of the curves, by their titles.
+    """The whole report; `pictures` are the files of curves and dots, by their titles.
 
-    The first is shown, the others are folded.
+    The first is shown. The second of curves is folded, of dots it is for narrow screens.
     """
     parts = [f"# {_plain(page.title)}", _plain(page.about)]
     parts += [_section(section, pictures or {}) for section in page.sections]
@@ -29,9 +33,30 @@ def _section(section: Section, pictures: Mapping[str, Sequence[str]]) -> str:
         parts += files[:1] or [f"Curves for {names}: see `html` or `png`."]
         parts += [_folded("The loss", file) for file in files[1:]]
         parts += [_command(section.command)]
+    elif isinstance(section, Dots):
+        parts += [_picture(section, pictures.get(section.title, ())), _plain(section.note)]
+        parts += [_folded("The figures", table(section.table))]
+    elif isinstance(section, Claims):
+        parts += ["\n".join(_claim(claim) for claim in section.claims)]
+        parts += [_folded("When a claim holds", _plain(section.note))] if section.note else []
     else:
         parts += [_plain(paragraph) for paragraph in section.paragraphs]
     return "\n\n".join(filter(None, parts))
+
+
+def _picture(dots: Dots, files: Sequence[str]) -> str:
+    if not files:
+        return "The picture: see `html`."
+    said = escape(f"{dots.title}: the figures are in the table below")
+    narrow = "".join(f'<source media="(max-width: 600px)" srcset="{file}">' for file in files[1:])
+    return f'<picture>{narrow}<img alt="{said}" src="{files[0]}"></picture>'
+
+
+def _claim(claim: Claim) -> str:
+    """A line that can be unfolded."""
+    line = f"{MARKS.get(claim.holds, '⚪')} <b>{escape(claim.verdict)}</b> · {escape(claim.text)}"
+    told = claim.figures or ("There are no figures yet.",)
+    return _folded(line, "\n".join(f"- {_plain(text)}" for text in told))
 
 
 def table(table: Table) -> str:

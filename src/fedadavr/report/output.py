@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from fedadavr.naming import find, unknown
-from fedadavr.report import csv_file, html, markdown, png
+from fedadavr.report import csv_file, dots, html, markdown, png
 from fedadavr.report.curve import METRICS, Metric
-from fedadavr.report.elements import Curves, Report
+from fedadavr.report.elements import Curves, Dots, Report
 
 FORMATS = {"html": "report.html", "md": "report.md", "csv": "report.csv", "png": "report.png"}
 """The formats, and where each is written if nothing else is said."""
@@ -42,13 +42,23 @@ def write(page: Report, out: Path, format: str, metric: str = "accuracy") -> Non
 
 
 def pictures(page: Report, stem: str) -> dict[str, list[tuple[str, bytes]]]:
-    """File names and pictures for each grid of curves, by its title: accuracy, then loss."""
-    grids = [section for section in page.sections if isinstance(section, Curves)]
-    found = {}
-    for grid in grids:
-        name = re.sub(r"[^a-z0-9]+", "-", f"{stem}-{grid.title}".lower()).strip("-")
-        alone = Report("", (grid,))
-        found[grid.title] = [
+    """File names and pictures, by the titles of their sections.
+
+    Curves have accuracy, then loss; dots have a wide one, then a narrow one.
+    """
+    found: dict[str, list[tuple[str, bytes]]] = {}
+    for section in page.sections:
+        if not isinstance(section, Curves | Dots):
+            continue
+        name = re.sub(r"[^a-z0-9]+", "-", f"{stem}-{section.title}".lower()).strip("-")
+        if isinstance(section, Dots):
+            found[section.title] = [
+                (f"{name}.png", dots.png(section)),
+                (f"{name}-narrow.png", dots.png(section, columns=1)),
+            ]
+            continue
+        alone = Report("", (section,))
+        found[section.title] = [
             (f"{name}.png" if metric == METRICS[0] else f"{name}-{metric}.png",
              png.render(alone, metric)) for metric in METRICS
         ]  # fmt: skip

@@ -108,6 +108,10 @@ class OldStore:
                 noted[round]["shares"] = row[len(names) :]
         return noted
 
+    def metrics(self) -> dict[int, Any]:
+        """They were not kept."""
+        return {}
+
     def commit(self, *_: Any, **__: Any) -> None:
         """Nothing is written in this format."""
         raise StoreError(

@@ -40,6 +40,7 @@ SNAPSHOTS = 5  # how many are kept; the oldest goes when another is taken
 LISTED = ("clients", "members", "rounds")  # in the manifest's sum; a header vouches for its update
 CLEAR = ("format", "id", "commit", "key_check")  # what can be read of a manifest without the key
 MODULUS = 1 << 128
+DIGITS, METRICS = 10, ".metrics"  # a key of the table rounds: digits, then what is noted
 
 log = logging.getLogger(__name__)
 
@@ -189,6 +190,7 @@ class PersistentStore(Backend):
         *,
         members: Mapping[str, Member | None] | None = None,
         rounds: Mapping[int, Any] | None = None,
+        metrics: Mapping[int, Any] | None = None,
         snapshot: int | None = None,
         lost: int | None = None,
         accept: bool = False,
@@ -205,7 +207,7 @@ class PersistentStore(Backend):
             manifest["lost"] += lost
         if accept:
             manifest.pop("unexplained", None)
-        changes = self._changes(records, members or {}, rounds or {})
+        changes = self._changes(records, members or {}, rounds or {}, metrics or {})
         manifest["entries"], manifest["sum"] = self._moved(manifest, changes)
         chunks: Chunks | None = None
         if state is not None:
@@ -244,8 +246,20 @@ class PersistentStore(Backend):
 
     def rounds(self) -> dict[int, Any]:
         """What was noted of each round."""
-        notes = ((key, self._small(key, "rounds", value)) for key, value in self._entries("rounds"))
-        return {int(key): note for key, note in sorted(notes) if key.isdigit() and note is not None}
+        return self._of_rounds("")
+
+    def metrics(self) -> dict[int, Any]:
+        """What each round was measured to be."""
+        return self._of_rounds(METRICS)
+
+    def _of_rounds(self, suffix: str) -> dict[int, Any]:
+        found = {}
+        for key, value in self._entries("rounds"):
+            if len(key) == DIGITS + len(suffix) and key.endswith(suffix):
+                note = self._small(key, "rounds", value)
+                if key[:DIGITS].isdigit() and note is not None:
+                    found[int(key[:DIGITS])] = note
+        return dict(sorted(found.items()))
 
     def __len__(self) -> int:
         return int(self._manifest["entries"]["clients"])
@@ -343,6 +357,7 @@ class PersistentStore(Backend):
         records: Mapping[str, Record | None],
         members: Mapping[str, Member | None],
         rounds: Mapping[int, Any],
+        metrics: Mapping[int, Any],
     ) -> Changes:
         changes: Changes = {table: {} for table in TABLES}
         for client, record in records.items():
@@ -355,9 +370,10 @@ class PersistentStore(Backend):
         for client, member in members.items():
             about = None if member is None else _member(member)
             changes["members"][client] = self._seal_small(client, "members", about)
-        for round, note in rounds.items():
-            key = f"{round:010d}"
-            changes["rounds"][key] = self._seal_small(key, "rounds", note)
+        for suffix, notes in (("", rounds), (METRICS, metrics)):
+            for round, note in notes.items():
+                key = f"{round:0{DIGITS}d}{suffix}"
+                changes["rounds"][key] = self._seal_small(key, "rounds", note)
         return changes
 
     def _seal_small(self, key: str, table: str, value: Any | None) -> bytes | None:

@@ -32,6 +32,7 @@ class RamStore:
         *,
         members: Mapping[str, Member | None] | None = None,
         rounds: Mapping[int, Any] | None = None,
+        metrics: Mapping[int, Any] | None = None,
         snapshot: int | None = None,
         lost: int | None = None,
         accept: bool = False,
@@ -52,6 +53,10 @@ class RamStore:
         return {}
 
     def rounds(self) -> dict[int, Any]:
+        """Nothing outlives this process."""
+        return {}
+
+    def metrics(self) -> dict[int, Any]:
         """Nothing outlives this process."""
         return {}
 

@@ -78,6 +78,7 @@ class Store(Protocol):
         *,
         members: Mapping[str, Member | None] | None = None,
         rounds: Mapping[int, Any] | None = None,
+        metrics: Mapping[int, Any] | None = None,
         snapshot: int | None = None,
         lost: int | None = None,
         accept: bool = False,
@@ -90,8 +91,9 @@ class Store(Protocol):
             What changed, by client; None removes.
         state : State, optional
             Replaces the state.
-        rounds : Mapping[int, Any], optional
-            What to note of rounds, beside what is noted of others.
+        rounds, metrics : Mapping[int, Any], optional
+            What to note of rounds, and what they were measured to be, beside what is there of
+            others.
         snapshot : int, optional
             The round that this is the end of, if it shall be possible to come back to it.
         lost : int, optional
@@ -111,6 +113,10 @@ class Store(Protocol):
 
     def rounds(self) -> dict[int, Any]:
         """What was noted of each round."""
+        ...
+
+    def metrics(self) -> dict[int, Any]:
+        """What each round was measured to be."""
         ...
 
     def items(self, data: bool = True) -> Iterator[tuple[str, Record | Damaged]]:
