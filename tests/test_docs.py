@@ -96,6 +96,15 @@ def test_readme_has_the_two_commands_and_its_picture() -> None:
         assert (ROOT / name).read_text().startswith("<?xml")
 
 
+def test_the_version_is_the_same_everywhere() -> None:
+    """In the package, in the citation, and at the top of the changelog."""
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    changed = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert cited is not None
+    assert changed is not None
+    assert cited[1] == changed[1] == fedadavr.__version__
+
+
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "results" / "README.md"]
 
 
