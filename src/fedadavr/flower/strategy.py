@@ -239,16 +239,10 @@ class Strategy(KeptRounds, FlowerFedAvg):
         self._forget_all()
         self._prepare(initial_arrays)
         self._in_start, grid = True, pulling(grid, self.store, self.encrypt_with is not None)
-        log(INFO, "Starting %s, %d rounds:", type(self).__name__, num_rounds)
-        self.summary()
-        if self.done:
-            log(INFO, "going on after round %d of %d, from %s", self.done, num_rounds, self._where)
-        if num_rounds <= self.done:
-            log(WARNING, "already at round %d of %d: raise num_rounds, or %s", self.done,
-                num_rounds, anew(self._where))  # fmt: skip
-        loop = Loop(self, grid, timeout, train_config, evaluate_config, evaluate_fn, self.history,
-                    self.on_round)  # fmt: skip
         try:
+            self._say_start(num_rounds)
+            loop = Loop(self, grid, timeout, train_config, evaluate_config, evaluate_fn,
+                        self.history, self.on_round)  # fmt: skip
             result = loop.run(self._current(), self.done, num_rounds)
             self._commit()
             self._retry("the last metrics", self._write_metrics)
@@ -260,6 +254,15 @@ class Strategy(KeptRounds, FlowerFedAvg):
             finish(grid)
             self.close()
         return result
+
+    def _say_start(self, num_rounds: int) -> None:
+        log(INFO, "Starting %s, %d rounds:", type(self).__name__, num_rounds)
+        self.summary()
+        if self.done:
+            log(INFO, "going on after round %d of %d, from %s", self.done, num_rounds, self._where)
+        if self.done >= num_rounds:
+            log(WARNING, "already at round %d of %d: raise num_rounds, or %s", self.done,
+                num_rounds, anew(self._where))  # fmt: skip
 
     def _begin_round(self, server_round: int, arrays: ArrayRecord, grid: Grid) -> ArrayRecord:
         """The model that a round begins with: the loop's, or at first the store's."""

@@ -86,12 +86,16 @@ class RedisStore(PersistentStore):
 
     Parameters
     ----------
-    url : redis://[user:password@]host:port[/db][?name=NAME&patience=SECONDS]. `name` begins all
+    url : str
+        redis://[user:password@]host:port[/db][?name=NAME&patience=SECONDS]. `name` begins all
         keys, so that several servers can share a Redis; a command that fails because the
-        connection does is tried again for `patience` seconds, with growing pauses
-    key : 32 bytes, to encrypt the store with
-    read_only : look at a store, also at one that a server is using
-    must_exist : do not make a new one
+        connection does is tried again for `patience` seconds, with growing pauses.
+    key : bytes, optional
+        32 bytes, to encrypt the store with.
+    read_only : bool
+        Look at a store, also at one that a server is using.
+    must_exist : bool
+        Do not make a new one.
     """
 
     _redis: Any
