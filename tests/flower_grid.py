@@ -88,13 +88,16 @@ class LocalGrid(Grid):
         node = message.metadata.dst_node_id
         if node not in self.clients:
             return []
-        config = {} if self.clients[node] is None else {"client-id": self.clients[node]}
-        context = Context(1, node, config, RecordDict(), {})
         try:
-            return [self.app(message, context)]
+            return [self.app(message, self.context(node))]
         except Exception as error:
             why = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error).__name__}: {error}")
             return [Message(why, reply_to=message)]
+
+    def context(self, node: int) -> Context:
+        """What a node's app is told beside the message."""
+        config = {} if self.clients[node] is None else {"client-id": self.clients[node]}
+        return Context(1, node, config, RecordDict(), {})
 
 
 def app_that(train: Train, evaluate: Train | None = None) -> ClientApp:
