@@ -1,4 +1,4 @@
-"""The base model with its adapter, and text that every Python has: its own documents and sources."""
+"""The base model with its adapter, and text that every Python has: its documents and sources."""
 
 import sysconfig
 from functools import cache
@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import GPT2LMHeadModel
+from transformers.utils.logging import disable_progress_bar
 
+disable_progress_bar()
 LENGTH = 64  # characters that the model sees at once
 
 
