@@ -36,7 +36,7 @@ mutants: setup  # wrong changes that tests should notice; make mutants SAMPLE=20
 		$(if $(MINUTES),--minutes $(MINUTES))
 
 deployment-test: setup  # a real Flower deployment is killed in several ways, some minutes
-	$(BIN)/python -m pytest -q -m deployment tests/test_flower_deployment.py
+	$(BIN)/python -m pytest -q -m deployment tests/test_flower_deployment.py tests/test_readme_commands.py
 
 flower-simulation: setup  # the example app on Flower's simulation (Ray)
 	cd examples/flower-app && PATH="$(CURDIR)/$(BIN):$$PATH" ./simulation.sh

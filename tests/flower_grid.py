@@ -93,14 +93,17 @@ class LocalGrid(Grid):
         node = message.metadata.dst_node_id
         if node not in self.clients:
             return []
-        told = self.clients[node]
-        config = told if isinstance(told, dict) else {} if told is None else {"client-id": told}
-        context = Context(1, node, config, RecordDict(), {})
         try:
-            return [self.app(message, context)]
+            return [self.app(message, self.context(node))]
         except Exception as error:
             why = Error(RAISED, f"{type(error).__name__}: {error}")
             return [Message(why, reply_to=message)]
+
+    def context(self, node: int) -> Context:
+        """What a node's app is told beside the message."""
+        told = self.clients[node]
+        config = told if isinstance(told, dict) else {} if told is None else {"client-id": told}
+        return Context(1, node, config, RecordDict(), {})
 
 
 class PolledGrid(LocalGrid):
