@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from logging import ERROR, INFO
+from logging import ERROR, INFO, WARNING
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class KeptRounds:
 
     store: str | None
     encrypt_with: str | Path | None
+    commit_every: int
     resume: str
     seed: int
     buffers: tuple[str, ...]
@@ -146,6 +147,27 @@ class KeptRounds:
             self._record = arrays
 
     # --- commits ---
+
+    def _made(self, round: int, arrays: ArrayRecord | None) -> None:
+        """A round of `start` is made: what a subclass has made of the model is the model.
+
+        It is committed then and not before, so that a restart sends out what would have been sent.
+        """
+        if arrays is not None:
+            if arrays is not self._record and not np.isfinite(self.model.flatten(arrays)[0]).all():
+                raise ValueError(
+                    f"round {round}: aggregate_train of {type(self).__name__} gave a model with "
+                    "NaN or infinity"
+                )
+            self._take(arrays)
+            self._unseen = False
+            if self._reached < round:
+                if self.store and self._reached == self.done:
+                    log(WARNING, "%s aggregates without ours: its models are stored, %s has no "
+                        "part in them", type(self).__name__, self._algorithm)  # fmt: skip
+                self._uncommitted, self._reached = self._uncommitted + 1, round
+        if self._uncommitted >= self.commit_every:
+            self._commit()
 
     def _commit(self) -> None:
         """Write the rounds that are not stored yet; waits for the store, then raises."""

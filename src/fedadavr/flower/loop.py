@@ -91,6 +91,7 @@ class Loop:
             del replies  # before the evaluation needs room
             arrays = arrays if now is None else now
             self._say(round, TRAINED, metrics)
+            strategy._made(round, now)
             if self._evaluate(round, arrays):
                 break
         return arrays

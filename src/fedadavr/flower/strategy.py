@@ -393,8 +393,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
             raise
         self.history.finish(round - 1)
         self.history.note(round, TRAINED, metrics)
-        if self._uncommitted >= (self.commit_every if self._in_start else 1):
-            self._commit()  # somebody else's loop does not say when it ends
+        if not self._in_start:
+            self._commit()  # somebody else's loop does not say when it ends; see `_made`
         self._rejected_rounds.look(found, len(self.roster.joined))
         if not moved:
             return None, metrics

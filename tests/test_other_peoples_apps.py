@@ -1,0 +1,102 @@
+"""One line is changed, whatever the app does: subclasses, odd metrics, odd arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord
+
+from fedadavr.flower import FedAdaVR, FedAvg, Strategy
+from fedadavr.stores import open_store
+from tests.flower_grid import federation, first_model
+
+SIZE = 5
+
+
+def new(cls: type[Strategy], store: str | None = None, **settings: Any) -> Any:
+    given = {"fraction_train": 0.5, "fraction_evaluate": 0.0, "min_available_nodes": 6}
+    return cls(store=store, **(given | settings))
+
+
+def run(strategy: Strategy, rounds: int, **given: Any) -> Any:
+    return strategy.start(federation(), first_model(SIZE), rounds, **given)
+
+
+def values(arrays: ArrayRecord) -> np.ndarray[Any, Any]:
+    return np.concatenate([array.numpy().ravel() for array in arrays.values()])
+
+
+def stored(url: str) -> tuple[int, np.ndarray[Any, Any]]:
+    with open_store(url, read_only=True) as store:  # type: ignore[union-attr]
+        state = store.state()
+        assert state is not None
+        return state["extra"]["round"], np.asarray(state["w"])
+
+
+# --- a subclass's aggregate_train ---
+
+
+class Rounded(FedAdaVR):
+    """Makes something else of the model that ours has made."""
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+        arrays, _ = super().aggregate_train(server_round, replies)
+        assert arrays is not None
+        coarse = {name: Array(np.round(array.numpy(), 2)) for name, array in arrays.items()}
+        return ArrayRecord(coarse), MetricRecord({"mine": server_round})
+
+
+class Mean(FedAvg):
+    """Has an aggregation of its own."""
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+        models = [reply.content.array_records["arrays"] for reply in replies]
+        means = {
+            name: Array(
+                np.asarray(np.mean([model[name].numpy() for model in models], 0), np.float32)
+            )
+            for name in models[0]
+        }
+        return ArrayRecord(means), MetricRecord({"mine": server_round})
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("cls", [Rounded, Mean])
+def test_what_a_subclass_makes_of_a_round_is_stored(
+    cls: type[Strategy], every: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run in two parts ends as one in one part, with the subclass's models and metrics."""
+    url = f"lmdb:{tmp_path / 'store'}"
+    whole = run(new(cls), 5)
+    half = run(new(cls, url, commit_every=every), 3)
+    round, w = stored(url)
+    assert round == 3
+    np.testing.assert_array_equal(w, values(half.arrays))
+    result = run(new(cls, url), 5)
+    np.testing.assert_array_equal(values(result.arrays), values(whole.arrays))
+    metrics = {round: dict(m) for round, m in result.train_metrics_clientapp.items()}
+    assert metrics == {round: {"mine": round} for round in range(1, 6)}
+    said = [line for line in caplog.messages if "Mean aggregates without ours" in line]
+    assert len(said) == (2 if cls is Mean else 0)
+
+
+def test_a_subclass_s_model_with_nan_is_not_stored(tmp_path: Path) -> None:
+    """It raises, and the store stays one that can be gone on from."""
+
+    class Broken(Mean):
+        def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+            arrays, metrics = super().aggregate_train(server_round, replies)
+            if server_round == 3:
+                arrays = ArrayRecord({n: Array(a.numpy() * np.float32("nan")) for n, a in
+                                      arrays.items()})  # fmt: skip
+            return arrays, metrics
+
+    url = f"lmdb:{tmp_path / 'store'}"
+    with pytest.raises(ValueError, match="round 3: aggregate_train of Broken gave a model with Na"):
+        run(new(Broken, url), 4)
+    assert stored(url)[0] == 2
+    assert np.isfinite(values(run(new(Mean, url), 4).arrays)).all()
