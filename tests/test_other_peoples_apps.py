@@ -100,3 +100,21 @@ def test_a_subclass_s_model_with_nan_is_not_stored(tmp_path: Path) -> None:
         run(new(Broken, url), 4)
     assert stored(url)[0] == 2
     assert np.isfinite(values(run(new(Mean, url), 4).arrays)).all()
+
+
+# --- hooks ---
+
+
+@pytest.mark.parametrize(
+    ("said", "last"), [(True, 1), (np.True_, 1), (False, 3), (12, 3), ("no", 3), (np.ones(2), 3)]
+)
+def test_only_true_ends_a_run(said: Any, last: int) -> None:
+    """A hook may be a lambda that gives whatever its last call gives, such as a file's write."""
+    told: list[int] = []
+
+    def hook(round: int, *_: Any) -> Any:
+        told.append(round)
+        return said
+
+    run(new(FedAvg, on_round=hook), 3)
+    assert told[-1] == last

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
@@ -121,8 +122,13 @@ class Loop:
     def _finish(self, round: int, arrays: ArrayRecord) -> bool:
         self._history.finish(round)
         metrics = self._history.flat(round)
-        stop = [hook for hook in self._hooks if hook(round, arrays, dict(metrics))]
+        stop = [hook for hook in self._hooks if _is_true(hook(round, arrays, dict(metrics)))]
         if stop:
             name = getattr(stop[0], "__name__", type(stop[0]).__name__)
             log(WARNING, "round %d was the last: %s has ended the run", round, name)
         return bool(stop)
+
+
+def _is_true(said: Any) -> bool:
+    """Whether a hook has said True: what a lambda gives, the length of a line, say, is no word."""
+    return isinstance(said, bool | np.bool_) and bool(said)
