@@ -11,8 +11,10 @@ import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord
 
 from fedadavr.flower import FedAdaVR, FedAvg, Strategy
+from fedadavr.flower.hooks import KeepBest
 from fedadavr.stores import open_store
 from tests.flower_grid import federation, first_model
+from tests.test_flower_resume import grid
 
 SIZE = 5
 
@@ -118,3 +120,74 @@ def test_only_true_ends_a_run(said: Any, last: int) -> None:
 
     run(new(FedAvg, on_round=hook), 3)
     assert told[-1] == last
+
+
+# --- metrics ---
+
+ODD = {
+    "numpy": np.float32(0.5),
+    "array": np.ones(2, np.float32),
+    "flag": True,
+    "text": "fine",
+    "nested": {"a": 1.0},
+    "table": [[1.0, 2.0]],
+    "none": None,
+    "nan": float("nan"),
+}
+PLAIN = {"numpy": 0.5, "array": [1.0, 1.0], "flag": 1, "nan": float("nan")}
+
+
+def test_odd_metrics_of_evaluate_fn_end_no_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As under Flower the result has them; hooks and the store get the numbers among them."""
+    url, told = f"lmdb:{tmp_path / 'store'}", []
+    best = KeepBest(tmp_path / "best.npz", "server/numpy")
+
+    def hook(round: int, arrays: ArrayRecord, metrics: Any) -> None:
+        told.append({n.removeprefix("server/"): v for n, v in metrics.items() if "server/" in n})
+
+    given: Any = {"evaluate_fn": lambda round, arrays: dict(ODD)}
+    first = run(new(FedAvg, url, on_round=[hook, best]), 2, **given)
+    assert first.evaluate_metrics_serverapp == dict.fromkeys(range(3), ODD)
+    assert [repr(metrics) for metrics in told] == [repr(PLAIN)] * 3
+    odd = [line for line in caplog.messages if "not stored" in line]
+    assert len(odd) == 1
+    assert odd[0].endswith("server/nested, server/none, server/table, server/text")
+    again = run(new(FedAvg, url, on_round=[hook, best]), 3, **given)
+    stored = {k: repr(dict(v)) for k, v in again.evaluate_metrics_serverapp.items()}
+    assert stored == dict.fromkeys(range(3), repr(PLAIN)) | {3: repr(ODD)}
+
+
+@pytest.mark.parametrize("which", ["train_metrics_aggr_fn", "evaluate_metrics_aggr_fn"])
+def test_odd_metrics_of_the_clients_end_no_run(which: str, tmp_path: Path) -> None:
+    def odd(records: Any, weighted_by: str) -> Any:
+        return dict(ODD)
+
+    url = f"lmdb:{tmp_path / 'store'}"
+    settings: dict[str, Any] = {which: odd, "fraction_evaluate": 0.5}
+    for rounds in (1, 2):
+        result = run_evaluated(new(FedAvg, url, **settings), rounds)
+    part = result.train_metrics_clientapp if which[0] == "t" else result.evaluate_metrics_clientapp
+    assert sorted(part) == [1, 2]
+    assert {name: part[1][name] for name in PLAIN if name != "nan"} == {
+        name: value for name, value in PLAIN.items() if name != "nan"}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", ["train_metrics_aggr_fn", "evaluate_metrics_aggr_fn", "evaluate"])
+def test_metrics_that_are_none_at_all_are_said_at_once(which: str, tmp_path: Path) -> None:
+    """Flower says so after the last round, with an AttributeError."""
+
+    def odd(*_: Any) -> Any:
+        return 0.5, {"accuracy": 0.5}
+
+    url = f"lmdb:{tmp_path / 'store'}"
+    settings: Any = {} if which == "evaluate" else {which: odd}
+    given: Any = {"evaluate_fn": odd} if which == "evaluate" else {}
+    name = "evaluate_fn" if which == "evaluate" else "odd"
+    with pytest.raises(TypeError, match=f"^{name} must give a MetricRecord or None, and gave a tu"):
+        run_evaluated(new(FedAvg, url, fraction_evaluate=0.5, **settings), 2, **given)
+
+
+def run_evaluated(strategy: Strategy, rounds: int, **given: Any) -> Any:
+    return strategy.start(grid(), first_model(SIZE), rounds, **given)

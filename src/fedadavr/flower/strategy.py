@@ -26,7 +26,7 @@ from fedadavr.flower.kept import KeptRounds
 from fedadavr.flower.log import log
 from fedadavr.flower.loop import EvaluateFunction, Hook, Loop, hooks_of
 from fedadavr.flower.loops import begins_round
-from fedadavr.flower.metrics import Aggregate, aggregate, average
+from fedadavr.flower.metrics import Aggregate, aggregate, average, checked, numbers
 from fedadavr.flower.privacy import check_wrapper
 from fedadavr.flower.pulling import finish, pulling
 from fedadavr.flower.replies import (
@@ -461,7 +461,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         """The clients' metrics, averaged, and ours, under a name that is not one of theirs."""
         contents = {client: reply.content for client, reply in found.good.items()}
         theirs = self._averaged(found.what, contents, self.train_metrics_aggr_fn)
-        metrics = MetricRecord({} if theirs is None else dict(theirs))
+        metrics = MetricRecord({} if theirs is None else numbers(theirs))
         for name, value in (("rejected", len(found.rejected)), ("failed", len(found.failed)),
                             ("staleness", server.staleness),
                             ("clipped", len(server.clipped))):  # fmt: skip
@@ -475,7 +475,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
             log(WARNING, "%s: metrics of client %r are omitted: %s", what, one_line(client),
                 one_line(why, 300))  # fmt: skip
 
-        return aggregate(contents, self.weighted_by_key, function, note)
+        name = getattr(function, "__name__", "the function for metrics")
+        return checked(aggregate(contents, self.weighted_by_key, function, note), name)
 
     # --- evaluation ---
 
