@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord
+from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 
 from fedadavr.flower import FedAdaVR, FedAvg, Strategy
 from fedadavr.flower.hooks import KeepBest
@@ -191,3 +192,44 @@ def test_metrics_that_are_none_at_all_are_said_at_once(which: str, tmp_path: Pat
 
 def run_evaluated(strategy: Strategy, rounds: int, **given: Any) -> Any:
     return strategy.start(grid(), first_model(SIZE), rounds, **given)
+
+
+# --- a subclass's attributes ---
+
+THEIRS = (
+    "buffers", "config", "done", "epoch", "history", "loss", "metrics", "model", "name", "net",
+    "results", "resume", "round", "rounds", "seed", "w", "weights", "_history", "_model", "_seed",
+)  # fmt: skip
+
+
+def test_a_subclass_keeps_what_it_likes(tmp_path: Path) -> None:
+    """Names that people give to a model, a history or a seed are theirs, before and after ours."""
+
+    class Keeps(FedAdaVR):
+        def __init__(self, when: str, **settings: Any) -> None:
+            for name in THEIRS if when == "before" else ():
+                setattr(self, name, {"mine": name})
+            super().__init__(**settings)
+            for name in THEIRS if when == "after" else ():
+                setattr(self, name, {"mine": name})
+
+        def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+            assert [getattr(self, name)["mine"] for name in THEIRS] == list(THEIRS)
+            return super().aggregate_train(server_round, replies)
+
+    expected = values(run(new(FedAdaVR), 4).arrays)
+    for when in ("before", "after"):
+        for rounds in (2, 4):
+            strategy = new(Keeps, f"lmdb:{tmp_path / when}", when=when)
+            result = run(strategy, rounds)
+        np.testing.assert_array_equal(values(result.arrays), expected)
+        assert [getattr(strategy, name)["mine"] for name in THEIRS] == list(THEIRS)
+
+
+def test_few_names_of_a_strategy_are_ours() -> None:
+    """What is public beside Flower's FedAvg's could be a subclass's own: say why it must be."""
+    ours = {name for name in vars(new(FedAdaVR)) if not name.startswith("_")}
+    assert ours - set(vars(FlowerFedAvg())) == {
+        "asked", "authenticated", "commit_every", "encrypt_with", "identities", "on_round",
+        "roster", "server", "store",
+    }  # fmt: skip
