@@ -233,3 +233,50 @@ def test_few_names_of_a_strategy_are_ours() -> None:
         "asked", "authenticated", "commit_every", "encrypt_with", "identities", "on_round",
         "roster", "server", "store",
     }  # fmt: skip
+
+
+# --- arguments, and what is said ---
+
+
+def test_no_timeout_is_one_without_end() -> None:
+    """Flower's grids take None, and its type for the argument is not checked."""
+    assert sorted(run(new(FedAdaVR), 2, timeout=None).train_metrics_clientapp) == [1, 2]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_no_rounds_only_evaluate(
+    stored: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As under Flower, with no advice to begin anew where nothing was begun."""
+    url = f"lmdb:{tmp_path / 'store'}" if stored else None
+    result = run(new(FedAdaVR, url), 0, evaluate_fn=lambda r, a: MetricRecord({"a": 1.0}))
+    assert list(result.evaluate_metrics_serverapp) == [0]
+    np.testing.assert_array_equal(values(result.arrays), values(first_model(SIZE)))
+    assert "already at round" not in caplog.text
+    assert sorted(run(new(FedAdaVR, url, resume="auto"), 1).train_metrics_clientapp) == [1]
+
+
+def test_a_round_whose_metrics_raised_is_evaluated_after_a_restart(tmp_path: Path) -> None:
+    """It is stored, so it is evaluated and told to hooks as any other."""
+    url, told = f"lmdb:{tmp_path / 'store'}", []
+
+    def raises(records: Any, weighted_by: str) -> Any:
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        run(new(FedAdaVR, url, train_metrics_aggr_fn=raises), 3)
+    result = run(
+        new(FedAdaVR, url, on_round=lambda round, *_: told.append(round)),
+        3,
+        evaluate_fn=lambda round, arrays: MetricRecord({"round": round}),
+    )
+    assert told == list(result.evaluate_metrics_serverapp) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("cls", [FedAvg, FedAdaVR])
+def test_trees_are_refused_in_one_sentence(cls: type[Strategy]) -> None:
+    """XGBoost's model travels as bytes, which cannot be averaged."""
+    for trees in (b"", b'{"learner": 1}'):
+        first = ArrayRecord([np.frombuffer(trees, np.uint8)])
+        with pytest.raises(ValueError, match=r"the array '0' is uint8, .* trees .* have no mean"):
+            new(cls).start(federation(), first, 1)

@@ -41,7 +41,7 @@ class Loop:
         self,
         strategy: Strategy,
         grid: Grid,
-        timeout: float,
+        timeout: float | None,
         train_config: ConfigRecord | None,
         evaluate_config: ConfigRecord | None,
         evaluate_fn: EvaluateFunction | None,

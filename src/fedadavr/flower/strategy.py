@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from logging import ERROR, INFO, WARNING
@@ -227,7 +228,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         grid: Grid,
         initial_arrays: ArrayRecord,
         num_rounds: int = 3,
-        timeout: float = 3600,
+        timeout: float | None = 3600,
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: EvaluateFunction | None = None,
@@ -238,7 +239,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         a round that was made and not evaluated when a run ended is evaluated first. It returns
         when the last round is stored, and raises `StoreError` if it cannot be.
         """
-        self._timeout = timeout
+        self._timeout = math.inf if timeout is None else timeout  # as Flower's grids take it
         self.close()
         self._forget_all()
         self._prepare(initial_arrays)
@@ -270,7 +271,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
                 num_rounds,
                 self._where,
             )
-        if self._done_before >= num_rounds:
+        if 0 < self._done_before >= num_rounds:
             log(WARNING, "already at round %d of %d: raise num_rounds, or %s", self._done_before,
                 num_rounds, anew(self._where))  # fmt: skip
 
@@ -395,13 +396,14 @@ class Strategy(KeptRounds, FlowerFedAvg):
             self.identities.note_trained(client)
         if moved:
             self._unseen, self._stepped = True, server_round
+        self._measured.finish(round - 1)
+        self._measured.note(round, TRAINED, None)
         try:
             metrics = self._metrics(found, server)
         except BaseException as error:  # of the user's function: the round is made all the same
             if not self._in_start:
                 self._save_what_is_whole(error)
             raise
-        self._measured.finish(round - 1)
         self._measured.note(round, TRAINED, metrics)
         if not self._in_start:
             self._commit()  # somebody else's loop does not say when it ends; see `_made`
