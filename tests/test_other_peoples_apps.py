@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -121,6 +121,31 @@ def test_only_true_ends_a_run(said: Any, last: int) -> None:
 
     run(new(FedAvg, on_round=hook), 3)
     assert told[-1] == last
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_round_that_a_hook_has_not_got_is_told_again(every: int, tmp_path: Path) -> None:
+    """A signal may come within or before a hook: the best model must not be missed by that."""
+    url, told = f"lmdb:{tmp_path / 'store'}", []
+
+    def interrupted(round: int, *_: Any) -> None:
+        if round == 3 and 3 not in told:
+            told.append(round)
+            raise KeyboardInterrupt
+
+    def strategy() -> Strategy:
+        best = KeepBest(tmp_path / "best.npz", "server/best")
+        settings = {"commit_every": every, "on_round": [interrupted, best]}
+        return cast(Strategy, new(FedAdaVR, url, **settings))
+
+    given: Any = {"evaluate_fn": lambda r, a: MetricRecord({"best": float(r == 3)})}
+    with pytest.raises(KeyboardInterrupt):
+        run(strategy(), 5, **given)
+    assert stored(url)[0] == 3
+    result = run(strategy(), 5, **given)
+    assert sorted(result.evaluate_metrics_serverapp) == [0, 1, 2, 3, 4, 5]
+    third = run(new(FedAdaVR), 3)
+    np.testing.assert_array_equal(np.load(tmp_path / "best.npz")["x"], third.arrays["x"].numpy())
 
 
 # --- metrics ---

@@ -120,9 +120,9 @@ class Loop:
             log(INFO, "\t└──> %s: %s", part, metrics)
 
     def _finish(self, round: int, arrays: ArrayRecord) -> bool:
-        self._history.finish(round)
         metrics = self._history.flat(round)
         stop = [hook for hook in self._hooks if _is_true(hook(round, arrays, dict(metrics)))]
+        self._history.finish(round)  # not before: what a signal has kept from a hook is told again
         if stop:
             name = getattr(stop[0], "__name__", type(stop[0]).__name__)
             log(WARNING, "round %d was the last: %s has ended the run", round, name)
