@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 
 from fedadavr.flower import FedAdaVR, FedAvg, Strategy
@@ -51,6 +53,13 @@ class Rounded(FedAdaVR):
         assert arrays is not None
         coarse = {name: Array(np.round(array.numpy(), 2)) for name, array in arrays.items()}
         return ArrayRecord(coarse), MetricRecord({"mine": server_round})
+
+
+class EveryOther(FedAdaVR):
+    """Has every other round evaluated."""
+
+    def configure_evaluate(self, server_round: int, *given: Any) -> Any:
+        return super().configure_evaluate(server_round, *given) if server_round % 2 else []
 
 
 class Mean(FedAvg):
@@ -105,6 +114,21 @@ def test_a_subclass_s_model_with_nan_is_not_stored(tmp_path: Path) -> None:
     assert np.isfinite(values(run(new(Mean, url), 4).arrays)).all()
 
 
+def test_rounds_that_a_subclass_does_not_evaluate(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody is said to be silent who was not asked."""
+    result = run_evaluated(new(EveryOther, fraction_evaluate=0.5), 4)
+    assert list(result.evaluate_metrics_clientapp) == [1, 3]
+    assert "did not answer" not in caplog.text
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_the_model_can_be_asked_for_after_the_end(is_stored: bool, tmp_path: Path) -> None:
+    """As of Flower's FedOpt: `current_arrays`."""
+    strategy = new(FedAdaVR, f"lmdb:{tmp_path / 'store'}" if is_stored else None)
+    result = run(strategy, 2)
+    assert values(strategy.current_arrays).tolist() == values(result.arrays).tolist()
+
+
 # --- hooks ---
 
 
@@ -146,6 +170,30 @@ def test_a_round_that_a_hook_has_not_got_is_told_again(every: int, tmp_path: Pat
     assert sorted(result.evaluate_metrics_serverapp) == [0, 1, 2, 3, 4, 5]
     third = run(new(FedAdaVR), 3)
     np.testing.assert_array_equal(np.load(tmp_path / "best.npz")["x"], third.arrays["x"].numpy())
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_signal_at_the_end_of_a_step_costs_no_metrics(every: int, tmp_path: Path) -> None:
+    """It is held until the step has ended: what is stored then is the round, with its metrics."""
+    url, told = f"lmdb:{tmp_path / 'store'}", []
+
+    def mean(records: list[RecordDict], weighted_by: str) -> MetricRecord:
+        told.append(len(records))
+        if len(told) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return MetricRecord({"clients": len(records)})
+
+    settings: Any = {
+        "train_metrics_aggr_fn": mean,
+        "on_round": lambda round, *_: told.append(-round),
+    }
+    with pytest.raises(KeyboardInterrupt):
+        run(new(FedAdaVR, url, commit_every=every, **settings | {"on_round": None}), 4)
+    assert stored(url)[0] == 2
+    result = run(new(FedAdaVR, url, **settings), 4)
+    assert {r: m["clients"] for r, m in result.train_metrics_clientapp.items()} == {
+        1: 3, 2: 3, 3: 3, 4: 3}  # fmt: skip
+    assert [-n for n in told if n < 0] == [2, 3, 4]
 
 
 # --- metrics ---

@@ -131,7 +131,7 @@ class KeptRounds:
     @property
     def current_arrays(self) -> ArrayRecord | None:
         """The model, as it is after the last round; it can be set, as that of Flower's FedOpt."""
-        return None if self.server is None else self._current()
+        return self._record if self.server is None else self._current()
 
     @current_arrays.setter
     def current_arrays(self, arrays: Mapping[str, Any]) -> None:

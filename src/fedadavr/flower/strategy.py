@@ -384,27 +384,19 @@ class Strategy(KeptRounds, FlowerFedAvg):
         check_buffers(found, self._flat_model, self.buffer_values)
         while True:
             try:
-                moved = self._retry(f"round {round}", partial(self._step, round, found.good),
-                                    "its replies are kept")  # fmt: skip
+                moved, metrics = self._retry(
+                    f"round {round}", partial(self._make, server_round, found),
+                    "its replies are kept")  # fmt: skip
                 break
             except Rejected as error:
                 if not error.reasons.keys() & found.good.keys():
                     raise  # it is nobody's fault who is here
                 for client, why in error.reasons.items():
                     found.reject(client, why)
-        for client in found.good:
-            self.identities.note_trained(client)
-        if moved:
-            self._unseen, self._stepped = True, server_round
-        self._measured.finish(round - 1)
-        self._measured.note(round, TRAINED, None)
-        try:
-            metrics = self._metrics(found, server)
-        except BaseException as error:  # of the user's function: the round is made all the same
+        if isinstance(metrics, BaseException):
             if not self._in_start:
-                self._save_what_is_whole(error)
-            raise
-        self._measured.note(round, TRAINED, metrics)
+                self._save_what_is_whole(metrics)
+            raise metrics
         if not self._in_start:
             self._commit()  # somebody else's loop does not say when it ends; see `_made`
         self._rejected_rounds.look(found, len(self.roster.joined))
@@ -421,6 +413,30 @@ class Strategy(KeptRounds, FlowerFedAvg):
         self._retry(f"round {round}", self.identities.bind)
         known = {self._client_of(node): node for node in nodes if node in self.identities.clients}
         self._retry(f"round {round}", partial(self.roster.join, server, round, known))
+
+    def _make(
+        self, server_round: int, found: SortedReplies
+    ) -> tuple[bool, MetricRecord | BaseException]:
+        """One step and what is noted of it: a signal comes before all of it, or after.
+
+        Gives whether the model has moved, and the metrics, or what the user's function for them
+        has raised: the round is made all the same.
+        """
+        assert self.server is not None
+        round = self._offset + server_round
+        moved = self._step(round, found.good)
+        for client in found.good:
+            self.identities.note_trained(client)
+        if moved:
+            self._unseen, self._stepped = True, server_round
+        self._measured.finish(round - 1)
+        self._measured.note(round, TRAINED, None)
+        try:
+            metrics = self._metrics(found, self.server)
+        except BaseException as error:
+            return moved, error
+        self._measured.note(round, TRAINED, metrics)
+        return moved, metrics
 
     def _step(self, round: int, good: dict[str, Reply]) -> bool:
         """One step and all that belongs to it; whether the model has moved.
@@ -531,6 +547,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         """Average the metrics of the replies that have them."""
         what = f"the evaluation of round {self._offset + server_round}"
         answers = match(self._evaluating, replies)
+        self._evaluating = []  # a subclass may ask nobody in the next round
         found = sort(what, answers, self._client_of, lambda client, node, reply: reply)
         for client, content in found.good.items():
             for metrics in content.metric_records.values():
