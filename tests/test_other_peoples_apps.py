@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 
 from fedadavr.flower import FedAdaVR, FedAvg, Strategy
@@ -127,6 +127,27 @@ def test_the_model_can_be_asked_for_after_the_end(is_stored: bool, tmp_path: Pat
     strategy = new(FedAdaVR, f"lmdb:{tmp_path / 'store'}" if is_stored else None)
     result = run(strategy, 2)
     assert values(strategy.current_arrays).tolist() == values(result.arrays).tolist()
+
+
+@pytest.mark.parametrize("begin", [0, 1])
+def test_a_loop_of_ones_own_loses_no_evaluation(begin: int, tmp_path: Path) -> None:
+    """That of the last round is written by `close`; rounds may be counted from 0."""
+    url = f"lmdb:{tmp_path / 'store'}"
+    for _ in range(2):
+        strategy, arrays, nodes = (
+            new(FedAdaVR, url, fraction_evaluate=0.5),
+            first_model(SIZE),
+            grid(),
+        )
+        for round in range(begin, begin + 2):
+            asked = strategy.configure_train(round, arrays, ConfigRecord(), nodes)
+            arrays, _ = strategy.aggregate_train(round, nodes.send_and_receive(asked))
+            asked = strategy.configure_evaluate(round, arrays, ConfigRecord(), nodes)
+            strategy.aggregate_evaluate(round, nodes.send_and_receive(asked))
+        strategy.close()
+    with open_store(url, read_only=True) as store:  # type: ignore[union-attr]
+        rows = {round: sorted(row) for round, row in store.metrics().items()}
+    assert rows == {round: ["evaluate", "train"] for round in range(begin, begin + 4)}
 
 
 # --- hooks ---

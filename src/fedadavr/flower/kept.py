@@ -44,6 +44,7 @@ class KeptRounds:
     _algorithm: str
     _settings: dict[str, Any]
     _retry: Retry
+    _in_start: bool
 
     server: Algorithm | None
     _flat_model: Model
@@ -85,10 +86,16 @@ class KeptRounds:
     # --- the model ---
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the store; of a loop of one's own, the last evaluation is written before."""
         if self.server is not None and self.server.store is not None:
             with Hold():
-                self.server.store.close()
+                try:
+                    if not self._in_start:
+                        self._write_metrics()
+                except StoreError as error:
+                    log(ERROR, "the last metrics are not stored: %s", error)
+                finally:
+                    self.server.store.close()
             self.server = None
 
     def _prepare(self, arrays: ArrayRecord) -> Algorithm:

@@ -255,9 +255,11 @@ class Strategy(KeptRounds, FlowerFedAvg):
             self._save_what_is_whole(error)
             raise
         finally:
-            self._in_start = False
             finish(grid)
-            self.close()
+            try:
+                self.close()
+            finally:
+                self._in_start = False
         return result
 
     def _say_start(self, num_rounds: int) -> None:
@@ -555,6 +557,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
         self._keys.check(found, len(self.roster.joined))
         metrics = self._averaged(what, found.good, self.evaluate_metrics_aggr_fn)
         self._measured.note(self._offset + server_round, EVALUATED, metrics)
+        if not self._in_start:  # what else a loop of one's own does with the round is not known
+            self._measured.finish(self._offset + server_round)
         return metrics
 
 
