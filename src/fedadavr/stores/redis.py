@@ -63,7 +63,7 @@ return 1
 LOST = "{} was written by another server: this one has lost it, and stops"
 BACK = (
     "{} has gone back to an earlier commit, as a Redis does that was killed before it had written "
-    "what it answered: set appendfsync to always; start this server again, and it goes on from there"
+    "what it answered: set appendfsync to always; start this server again, it goes on from there"
 )
 EMPTY = (
     "{} has lost its state, as a Redis does that was started again without its data: restore the "
