@@ -334,7 +334,7 @@ def test_what_a_wrapper_makes_of_the_model_is_the_model() -> None:
         assert np.allclose(result, plain, atol=1e-5) == (not noise)
         assert strategy.server is not None
         assert strategy.server.round == 4
-        np.testing.assert_array_equal(strategy.w if not noise else sent[-1], result if not noise
+        np.testing.assert_array_equal(strategy._w if not noise else sent[-1], result if not noise
                                       else sent[-CLIENTS])  # fmt: skip
     assert np.ptp(sent[CLIENTS]) > 0.1  # the noise of the first round went out in the second
 
@@ -693,7 +693,7 @@ def test_exceptions_of_the_users_functions_are_theirs(which: str, how: str, tmp_
         strategy.train_metrics_aggr_fn = strategy.evaluate_metrics_aggr_fn
         loop(strategy, nodes(towards, towards), model(), [2])
         expected = made().start(nodes(), model(), 2).arrays["x"].numpy()
-        np.testing.assert_array_equal(strategy.w, expected)
+        np.testing.assert_array_equal(strategy._w, expected)
     strategy.close()
     assert stored(url)[0] == strategy._begun
 

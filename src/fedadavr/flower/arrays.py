@@ -88,8 +88,9 @@ class Model:
             still = not np.issubdtype(values.dtype, np.floating)
             if still and values.dtype == np.uint8 and name not in buffers:
                 raise ValueError(
-                    f"the array {name!r} is uint8, as packed or bfloat16 weights travel: send "
-                    "float32, or name it in buffers= if it is one"
+                    f"the array {name!r} is uint8, as packed or bfloat16 weights and the bytes of "
+                    "trees (XGBoost) travel, which have no mean: send float32, or name it in "
+                    "buffers= if it is one"
                 )
             is_buffer = still or not values.size or name.endswith(BUFFERS) or name in buffers
             (self.buffers if is_buffer else self.parameters).append(name)

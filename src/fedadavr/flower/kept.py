@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from logging import ERROR, INFO
+from logging import ERROR, INFO, WARNING
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,10 @@ class KeptRounds:
 
     store: str | None
     encrypt_with: str | Path | None
-    resume: str
-    seed: int
-    buffers: tuple[str, ...]
+    commit_every: int
+    _resume: str
+    _sampling_seed: int
+    _buffer_names: tuple[str, ...]
     identities: Identities
     roster: Roster
     _algorithm: str
@@ -45,16 +46,16 @@ class KeptRounds:
     _retry: Retry
 
     server: Algorithm | None
-    model: Model
-    w: Vector
+    _flat_model: Model
+    _w: Vector
     buffer_values: dict[str, Values]
     _next: Vector  # where the next model is made
 
     def _forget_rounds(self) -> None:
         """As before any round."""
         self.server = None
-        self.history = History()
-        self.done = 0  # rounds that the store held when this began
+        self._measured = History()
+        self._done_before = 0  # rounds that the store held when this began
         self._uncommitted = self._reached = self._stored = 0
         self._whole = True  # whether model, buffers and memory are of one round
         self._record: ArrayRecord | None = None  # the model as it goes out, if it is made
@@ -94,43 +95,43 @@ class KeptRounds:
         """Build the server for a model, once; with a store, take over what it holds."""
         if self.server is not None:
             return self.server
-        self.model = Model(arrays, self.buffers)
-        log(INFO, "the model: %s", self.model)
+        self._flat_model = Model(arrays, self._buffer_names)
+        log(INFO, "the model: %s", self._flat_model)
         store = None if self.store is None else open_store(self.store, self.encrypt_with)
         try:
             state = None if store is None else store.state()
-            check_state(state, self.resume, self._algorithm, self.model, self._where)
-            server = self._build(self.model.layout, store)
-            self.w, self.buffer_values = self.model.flatten(arrays)
-            self._next = np.zeros_like(self.w)
+            check_state(state, self._resume, self._algorithm, self._flat_model, self._where)
+            server = self._build(self._flat_model.layout, store)
+            self._w, self.buffer_values = self._flat_model.flatten(arrays)
+            self._next = np.zeros_like(self._w)
             kept = server.restore()
             if kept is not None and store is not None:
-                self.w, extra = kept
-                check_extra(extra, self.model, self._where, self.seed)
+                self._w, extra = kept
+                check_extra(extra, self._flat_model, self._where, self._sampling_seed)
                 self.identities.told_before(extra.get("told"))
                 self._unseen = True
-                self.buffer_values, self.done = extra["buffers"], extra["round"]
-                self._reached = self._stored = self.done
-                self.history.take_over(store.metrics(), extra.get("unevaluated", {}))
+                self.buffer_values, self._done_before = extra["buffers"], extra["round"]
+                self._reached = self._stored = self._done_before
+                self._measured.take_over(store.metrics(), extra.get("unevaluated", {}))
         except BaseException:
             if store is not None:
                 store.close()
             raise
         self.server = server
         self._record = None
-        self.roster.take_over(server, self.done)
+        self.roster.take_over(server, self._done_before)
         return server
 
     def _current(self) -> ArrayRecord:
         """The model as it goes out."""
         if self._record is None:
-            self._record = self.model.record(self.w, self.buffer_values)
+            self._record = self._flat_model.record(self._w, self.buffer_values)
         return self._record
 
     @property
     def current_arrays(self) -> ArrayRecord | None:
         """The model, as it is after the last round; it can be set, as that of Flower's FedOpt."""
-        return None if self.server is None else self._current()
+        return self._record if self.server is None else self._current()
 
     @current_arrays.setter
     def current_arrays(self, arrays: Mapping[str, Any]) -> None:
@@ -142,10 +143,34 @@ class KeptRounds:
     def _take(self, arrays: ArrayRecord) -> None:
         """What is sent is the model from now on: a loop or a subclass may have changed it."""
         if arrays is not self._record:
-            self.w, self.buffer_values = self.model.flatten(arrays)
+            self._w, self.buffer_values = self._flat_model.flatten(arrays)
             self._record = arrays
 
     # --- commits ---
+
+    def _made(self, round: int, arrays: ArrayRecord | None) -> None:
+        """A round of `start` is made: what a subclass has made of the model is the model.
+
+        It is committed then and not before, so that a restart sends out what would have been sent.
+        """
+        if arrays is not None:
+            if (
+                arrays is not self._record
+                and not np.isfinite(self._flat_model.flatten(arrays)[0]).all()
+            ):
+                raise ValueError(
+                    f"round {round}: aggregate_train of {type(self).__name__} gave a model with "
+                    "NaN or infinity"
+                )
+            self._take(arrays)
+            self._unseen = False
+            if self._reached < round:
+                if self.store and self._reached == self._done_before:
+                    log(WARNING, "%s aggregates without ours: its models are stored, %s has no "
+                        "part in them", type(self).__name__, self._algorithm)  # fmt: skip
+                self._uncommitted, self._reached = self._uncommitted + 1, round
+        if self._uncommitted >= self.commit_every:
+            self._commit()
 
     def _commit(self) -> None:
         """Write the rounds that are not stored yet; waits for the store, then raises."""
@@ -156,23 +181,23 @@ class KeptRounds:
         assert self.server is not None
         if not self._whole:
             raise Torn
-        metrics = self.history.to_write(self._reached)
+        metrics = self._measured.to_write(self._reached)
         self.server.commit(
-            self.w, round=self._reached, buffers=self.buffer_values, seed=self.seed,
+            self._w, round=self._reached, buffers=self.buffer_values, seed=self._sampling_seed,
             settings=plain(settings_in_use(self.server)), version=__version__,
-            dtypes=self.model.dtypes, metrics=metrics,
-            unevaluated=self.history.to_keep(self._reached),
+            dtypes=self._flat_model.dtypes, metrics=metrics,
+            unevaluated=self._measured.to_keep(self._reached),
             told=self.identities.told,
         )  # fmt: skip
         self._uncommitted, self._stored = 0, self._reached
-        self.history.written(metrics)
+        self._measured.written(metrics)
 
     def _write_metrics(self) -> None:
         """Metrics of stored rounds that came after their commit."""
-        metrics = self.history.to_write(self._stored)
+        metrics = self._measured.to_write(self._stored)
         if metrics and self.server is not None and self.server.store is not None:
             self.server.store.commit({}, metrics=metrics)
-            self.history.written(metrics)
+            self._measured.written(metrics)
 
     def _in_ram(self) -> str:
         """Which rounds a crash would lose now."""

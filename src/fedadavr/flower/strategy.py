@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from logging import ERROR, INFO, WARNING
@@ -26,7 +27,7 @@ from fedadavr.flower.kept import KeptRounds
 from fedadavr.flower.log import log
 from fedadavr.flower.loop import EvaluateFunction, Hook, Loop, hooks_of
 from fedadavr.flower.loops import begins_round
-from fedadavr.flower.metrics import Aggregate, aggregate, average
+from fedadavr.flower.metrics import Aggregate, aggregate, average, checked, numbers
 from fedadavr.flower.privacy import check_wrapper
 from fedadavr.flower.pulling import finish, pulling
 from fedadavr.flower.replies import (
@@ -165,7 +166,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
             raise ValueError(f"store_timeout must be in seconds, got {store_timeout!r}")
         check_resume(resume, store)
         hooks = hooks_of(on_round)
-        self._algorithm = algorithm or self.name
+        self._algorithm = algorithm or type(self).name
         if not self._algorithm:
             raise ValueError("say which algorithm: Strategy(algorithm='fedadavr')")
         settings = ours(settings, settings_of(self._algorithm))
@@ -175,10 +176,14 @@ class Strategy(KeptRounds, FlowerFedAvg):
         probe = self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
         self._allowed = None if clients is None else AllowList(clients)
         self.store, self.encrypt_with, self.commit_every = fixed(store), encrypt_with, commit_every
-        self.resume, self.on_round = resume, hooks
+        self._resume, self.on_round = resume, hooks
         self._remembers = probe.memory is not None
         self._naming = check_naming(identity, self._allowed, self._remembers)
-        self.authenticated, self.seed, self.buffers = authenticated, seed, tuple(buffers)
+        self.authenticated, self._sampling_seed, self._buffer_names = (
+            authenticated,
+            seed,
+            tuple(buffers),
+        )
         self._retry, self._expire_after = Retry(store_timeout), expire_after
         self._timeout = 3600.0
         self._identity_timeout = identity_timeout
@@ -223,7 +228,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         grid: Grid,
         initial_arrays: ArrayRecord,
         num_rounds: int = 3,
-        timeout: float = 3600,
+        timeout: float | None = 3600,
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: EvaluateFunction | None = None,
@@ -234,7 +239,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         a round that was made and not evaluated when a run ended is evaluated first. It returns
         when the last round is stored, and raises `StoreError` if it cannot be.
         """
-        self._timeout = timeout
+        self._timeout = math.inf if timeout is None else timeout  # as Flower's grids take it
         self.close()
         self._forget_all()
         self._prepare(initial_arrays)
@@ -242,8 +247,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
         try:
             self._say_start(num_rounds)
             loop = Loop(self, grid, timeout, train_config, evaluate_config, evaluate_fn,
-                        self.history, self.on_round)  # fmt: skip
-            result = loop.run(self._current(), self.done, num_rounds)
+                        self._measured, self.on_round)  # fmt: skip
+            result = loop.run(self._current(), self._done_before, num_rounds)
             self._commit()
             self._retry("the last metrics", self._write_metrics)
         except BaseException as error:
@@ -258,10 +263,16 @@ class Strategy(KeptRounds, FlowerFedAvg):
     def _say_start(self, num_rounds: int) -> None:
         log(INFO, "Starting %s, %d rounds:", type(self).__name__, num_rounds)
         self.summary()
-        if self.done:
-            log(INFO, "going on after round %d of %d, from %s", self.done, num_rounds, self._where)
-        if self.done >= num_rounds:
-            log(WARNING, "already at round %d of %d: raise num_rounds, or %s", self.done,
+        if self._done_before:
+            log(
+                INFO,
+                "going on after round %d of %d, from %s",
+                self._done_before,
+                num_rounds,
+                self._where,
+            )
+        if 0 < self._done_before >= num_rounds:
+            log(WARNING, "already at round %d of %d: raise num_rounds, or %s", self._done_before,
                 num_rounds, anew(self._where))  # fmt: skip
 
     def _begin_round(self, server_round: int, arrays: ArrayRecord, grid: Grid) -> ArrayRecord:
@@ -279,7 +290,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
             if self.on_round and not self._in_start:
                 log(WARNING, "on_round is called by start() only, and the loop is another one")
             if self._unseen:
-                done = self.done
+                done = self._done_before
                 log(INFO, "going on after round %d, from %s: its model is sent, not the one that "
                     "was passed", done, self._where)  # fmt: skip
                 # A loop that goes on itself counts the stored rounds, one that begins does not.
@@ -325,7 +336,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         everyone = _in_order(clients)
         size = min(len(everyone), max(int(len(everyone) * self.fraction_train),
                                       self.min_train_nodes))  # fmt: skip
-        chosen = server.sample(self.seed, round, everyone, size)
+        chosen = server.sample(self._sampling_seed, round, everyone, size)
         log(INFO, "round %d: %d of %d clients train", round, len(chosen), len(clients))
         config["server-round"] = round
         if server.needs.proximal_mu:
@@ -336,7 +347,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
             content = RecordDict(shared)
             if server.needs.correction:
                 correct = partial(server.correction, client)
-                tensors = self.model.layout.split(self._retry(f"round {round}", correct))
+                tensors = self._flat_model.layout.split(self._retry(f"round {round}", correct))
                 content[CORRECTION] = ArrayRecord(
                     {name: _array(tensor) for name, tensor in tensors.items()}
                 )
@@ -366,35 +377,28 @@ class Strategy(KeptRounds, FlowerFedAvg):
         self._learn_of(round, server, [node for _, node in answers[0]])
         found = sort(f"round {round}", answers, self._client_of, self._read)
         self._keys.check(found, len(self.roster.joined))
-        if self.model.cast and not self._cast_said:
+        if self._flat_model.cast and not self._cast_said:
             self._cast_said = True
-            cast = one_line(self.model.cast, 300)
+            cast = one_line(self._flat_model.cast, 300)
             log(WARNING, "%s: %s; such replies are cast", found.what, cast)
-        check_buffers(found, self.model, self.buffer_values)
+        check_buffers(found, self._flat_model, self.buffer_values)
         while True:
             try:
-                moved = self._retry(f"round {round}", partial(self._step, round, found.good),
-                                    "its replies are kept")  # fmt: skip
+                moved, metrics = self._retry(
+                    f"round {round}", partial(self._make, server_round, found),
+                    "its replies are kept")  # fmt: skip
                 break
             except Rejected as error:
                 if not error.reasons.keys() & found.good.keys():
                     raise  # it is nobody's fault who is here
                 for client, why in error.reasons.items():
                     found.reject(client, why)
-        for client in found.good:
-            self.identities.note_trained(client)
-        if moved:
-            self._unseen, self._stepped = True, server_round
-        try:
-            metrics = self._metrics(found, server)
-        except BaseException as error:  # of the user's function: the round is made all the same
+        if isinstance(metrics, BaseException):
             if not self._in_start:
-                self._save_what_is_whole(error)
-            raise
-        self.history.finish(round - 1)
-        self.history.note(round, TRAINED, metrics)
-        if self._uncommitted >= (self.commit_every if self._in_start else 1):
-            self._commit()  # somebody else's loop does not say when it ends
+                self._save_what_is_whole(metrics)
+            raise metrics
+        if not self._in_start:
+            self._commit()  # somebody else's loop does not say when it ends; see `_made`
         self._rejected_rounds.look(found, len(self.roster.joined))
         if not moved:
             return None, metrics
@@ -410,6 +414,30 @@ class Strategy(KeptRounds, FlowerFedAvg):
         known = {self._client_of(node): node for node in nodes if node in self.identities.clients}
         self._retry(f"round {round}", partial(self.roster.join, server, round, known))
 
+    def _make(
+        self, server_round: int, found: SortedReplies
+    ) -> tuple[bool, MetricRecord | BaseException]:
+        """One step and what is noted of it: a signal comes before all of it, or after.
+
+        Gives whether the model has moved, and the metrics, or what the user's function for them
+        has raised: the round is made all the same.
+        """
+        assert self.server is not None
+        round = self._offset + server_round
+        moved = self._step(round, found.good)
+        for client in found.good:
+            self.identities.note_trained(client)
+        if moved:
+            self._unseen, self._stepped = True, server_round
+        self._measured.finish(round - 1)
+        self._measured.note(round, TRAINED, None)
+        try:
+            metrics = self._metrics(found, self.server)
+        except BaseException as error:
+            return moved, error
+        self._measured.note(round, TRAINED, metrics)
+        return moved, metrics
+
     def _step(self, round: int, good: dict[str, Reply]) -> bool:
         """One step and all that belongs to it; whether the model has moved.
 
@@ -418,14 +446,14 @@ class Strategy(KeptRounds, FlowerFedAvg):
         """
         assert self.server is not None
         before = self.server.round
-        self.server.step(self.w, [reply.update for reply in good.values()], out=self._next)
+        self.server.step(self._w, [reply.update for reply in good.values()], out=self._next)
         self._whole = False
-        self.w, self._next = self._next, self.w
+        self._w, self._next = self._next, self._w
         moved = self.server.round > before
         if moved:
             self._record = None
             sizes = np.array([reply.update.examples for reply in good.values()], float)
-            self.buffer_values = self.model.mean(
+            self.buffer_values = self._flat_model.mean(
                 [reply.buffers for reply in good.values()], (sizes / sizes.sum()).tolist()
             )
         self._uncommitted, self._reached = self._uncommitted + 1, round
@@ -451,7 +479,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
                 f"{self._algorithm} needs the number of local steps in its metrics as {STEPS!r} "
                 "(fedadavr.flower.ClientHook counts them)"
             )
-        weights, buffers = self.model.split(arrays)
+        weights, buffers = self._flat_model.split(arrays)
         if any(not np.isfinite(b).all() for b in buffers.values()):
             raise BadArrays("its buffers hold NaN or infinity")
         update = Update(client, weights, examples, steps, owner=node if self._binding else 0)
@@ -461,7 +489,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         """The clients' metrics, averaged, and ours, under a name that is not one of theirs."""
         contents = {client: reply.content for client, reply in found.good.items()}
         theirs = self._averaged(found.what, contents, self.train_metrics_aggr_fn)
-        metrics = MetricRecord({} if theirs is None else dict(theirs))
+        metrics = MetricRecord({} if theirs is None else numbers(theirs))
         for name, value in (("rejected", len(found.rejected)), ("failed", len(found.failed)),
                             ("staleness", server.staleness),
                             ("clipped", len(server.clipped))):  # fmt: skip
@@ -475,7 +503,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
             log(WARNING, "%s: metrics of client %r are omitted: %s", what, one_line(client),
                 one_line(why, 300))  # fmt: skip
 
-        return aggregate(contents, self.weighted_by_key, function, note)
+        name = getattr(function, "__name__", "the function for metrics")
+        return checked(aggregate(contents, self.weighted_by_key, function, note), name)
 
     # --- evaluation ---
 
@@ -501,7 +530,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         everyone = _in_order(clients)
         size = min(len(everyone), max(int(len(everyone) * self.fraction_evaluate),
                                       self.min_evaluate_nodes))  # fmt: skip
-        places = sample(self.seed, round, EVALUATE, len(everyone), size)
+        places = sample(self._sampling_seed, round, EVALUATE, len(everyone), size)
         chosen = [everyone[place] for place in places]
         config["server-round"] = round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
@@ -518,13 +547,14 @@ class Strategy(KeptRounds, FlowerFedAvg):
         """Average the metrics of the replies that have them."""
         what = f"the evaluation of round {self._offset + server_round}"
         answers = match(self._evaluating, replies)
+        self._evaluating = []  # a subclass may ask nobody in the next round
         found = sort(what, answers, self._client_of, lambda client, node, reply: reply)
         for client, content in found.good.items():
             for metrics in content.metric_records.values():
                 self._keys.has_weight(client, metrics)
         self._keys.check(found, len(self.roster.joined))
         metrics = self._averaged(what, found.good, self.evaluate_metrics_aggr_fn)
-        self.history.note(self._offset + server_round, EVALUATED, metrics)
+        self._measured.note(self._offset + server_round, EVALUATED, metrics)
         return metrics
 
 
