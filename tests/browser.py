@@ -113,6 +113,13 @@ class Browser:
         while self.loaded == before:
             self._receive()
 
+    def submit(self, selector: str) -> None:
+        """Submit the form of a field, and wait until the page that it leads to is loaded."""
+        before = self.loaded
+        self.ask(f"document.querySelector({json.dumps(selector)}).form.submit()")
+        while self.loaded == before:
+            self._receive()
+
     def ask(self, expression: str) -> Any:
         """The value of an expression in the page; of a promise, what it promises."""
         answer = self.call(

@@ -150,7 +150,7 @@ def test_search_finds_an_algorithm(browser: Browser, address: str) -> None:
     """Typed into the field at the side."""
     browser.open(f"{address}/index.html")
     browser.ask("document.querySelector('input[name=q]').value = 'Horvitz'")
-    browser.ask("document.querySelector('input[name=q]').form.submit()")
+    browser.submit("input[name=q]")
     browser.wait("document.querySelector('#search-results li a')")
     found = browser.ask("[...document.querySelectorAll('#search-results li a')].map(a => a.href)")
     assert any("algorithms.html" in url for url in found)

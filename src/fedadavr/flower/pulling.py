@@ -57,8 +57,10 @@ class PullingGrid(Grid):
 
     Parameters
     ----------
-    grid : the other grid, one of Flower's own
-    folder : where the scratch file is made
+    grid : Grid
+        The other grid, one of Flower's own.
+    folder : Path
+        Where the scratch file is made.
     """
 
     def __init__(self, grid: Grid, folder: Path) -> None:
