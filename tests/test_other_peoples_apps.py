@@ -55,6 +55,17 @@ class Rounded(FedAdaVR):
         return ArrayRecord(coarse), MetricRecord({"mine": server_round})
 
 
+class RoundedInPlace(FedAdaVR):
+    """The same, in the record that it was given."""
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+        arrays, _ = super().aggregate_train(server_round, replies)
+        assert arrays is not None
+        for name in list(arrays):
+            arrays[name] = Array(np.round(arrays[name].numpy(), 2))
+        return arrays, MetricRecord({"mine": server_round})
+
+
 class EveryOther(FedAdaVR):
     """Has every other round evaluated."""
 
@@ -77,7 +88,7 @@ class Mean(FedAvg):
 
 
 @pytest.mark.parametrize("every", [1, 2])
-@pytest.mark.parametrize("cls", [Rounded, Mean])
+@pytest.mark.parametrize("cls", [Rounded, RoundedInPlace, Mean])
 def test_what_a_subclass_makes_of_a_round_is_stored(
     cls: type[Strategy], every: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

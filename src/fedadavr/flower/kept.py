@@ -60,6 +60,7 @@ class KeptRounds:
         self._uncommitted = self._reached = self._stored = 0
         self._whole = True  # whether model, buffers and memory are of one round
         self._record: ArrayRecord | None = None  # the model as it goes out, if it is made
+        self._inside: tuple[Array, ...] = ()  # its arrays
         self._unseen = False  # whether the loop has not got the model yet: a store's, say
 
     @property
@@ -133,6 +134,7 @@ class KeptRounds:
         """The model as it goes out."""
         if self._record is None:
             self._record = self._flat_model.record(self._w, self.buffer_values)
+            self._inside = tuple(self._record.values())
         return self._record
 
     @property
@@ -149,9 +151,17 @@ class KeptRounds:
 
     def _take(self, arrays: ArrayRecord) -> None:
         """What is sent is the model from now on: a loop or a subclass may have changed it."""
-        if arrays is not self._record:
+        if not self._went_out(arrays):
             self._w, self.buffer_values = self._flat_model.flatten(arrays)
-            self._record = arrays
+            self._record, self._inside = arrays, tuple(arrays.values())
+
+    def _went_out(self, arrays: ArrayRecord) -> bool:
+        """Whether this is the model as it went out, with no array of it replaced since."""
+        return (
+            arrays is self._record
+            and len(arrays) == len(self._inside)
+            and all(now is then for now, then in zip(arrays.values(), self._inside, strict=True))
+        )
 
     # --- commits ---
 
@@ -162,7 +172,7 @@ class KeptRounds:
         """
         if arrays is not None:
             if (
-                arrays is not self._record
+                not self._went_out(arrays)
                 and not np.isfinite(self._flat_model.flatten(arrays)[0]).all()
             ):
                 raise ValueError(
