@@ -34,6 +34,7 @@ CASES: dict[str, Case] = {
     "scaffold": ("scaffold", {"client_momentum": 0.9, "client_lr": 0.05}),
     "scaffold int8": ("scaffold", {"codec": "int8", "population": 20}),
     "fednova": ("fednova", {"client_momentum": 0.9}),
+    "fedavgm": ("fedavgm", {"client_lr": 0.3}),
     "fedadagrad": ("fedadagrad", {}),
     "fedadam": ("fedadam", {}),
     "fedyogi": ("fedyogi", {"tau": 1e-9}),

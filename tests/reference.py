@@ -63,6 +63,9 @@ class Optimizer:
         b1, b2, self.t = self.beta1, self.beta2, self.t + 1
         if self.name == "sgd":
             return w - self.lr * G
+        if self.name == "momentum":
+            self.m = b1 * self.m + G
+            return w - self.lr * self.m
         if self.name in ("adagrad", "fedadagrad"):
             self.v = self.v + G * G
             return w - self.lr * G / (np.sqrt(self.v) + self.eps)
@@ -306,7 +309,7 @@ class Server:
     def fedavg(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, **_: Any) -> Array:
         return sum(n[i] / a * g[i] for i in g)
 
-    fedprox = fedadagrad = fedadam = fedyogi = fedadavr_novr = fedavg
+    fedprox = fedavgm = fedadagrad = fedadam = fedyogi = fedadavr_novr = fedavg
 
     def fednova(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any

@@ -18,6 +18,7 @@ from tests import reference
 CLIENTS = [f"client-{i}" for i in range(8)]
 
 EXTRA: dict[str, list[dict[str, Any]]] = {
+    "fedavgm": [{}, {"server_momentum": 0.0, "server_lr": 0.5}],
     "mifa": [{"warmup": w} for w in ("all", "zeros", "seen")],
     "fedvarp": [{"weighting": w} for w in ("uniform", "examples")],
     "cluster-fedvarp": [{"clusters": 3}, {"clusters": {c: k % 3 for k, c in enumerate(CLIENTS)}}],

@@ -12,6 +12,7 @@ from fedadavr.algorithms.fedavg import FedAvg, FedProx
 from fedadavr.algorithms.scaffold import Scaffold
 from fedadavr.algorithms.fednova import FedNova
 from fedadavr.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
+from fedadavr.algorithms.fedavgm import FedAvgM
 from fedadavr.algorithms.mifa import MIFA
 from fedadavr.algorithms.fedvarp import ClusterFedVARP, FedVARP
 from fedadavr.algorithms.fedadavr import FedAdaVR, FedAdaVRNoOpt, FedAdaVRNoVR, FedAdaVRQuant
@@ -21,8 +22,9 @@ from fedadavr.algorithms.registry import algorithm, algorithm_names, register, s
 __all__ = [
     "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort", "Direction",
     "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad",
-    "FedAdam", "FedAvg", "FedNova", "FedProx", "FedVARP", "FedYogi", "Rejected", "Remembering",
-    "Scaffold", "Stored", "Update", "algorithm", "algorithm_names", "register", "settings_of",
+    "FedAdam", "FedAvg", "FedAvgM", "FedNova", "FedProx", "FedVARP", "FedYogi", "Rejected",
+    "Remembering", "Scaffold", "Stored", "Update", "algorithm", "algorithm_names", "register",
+    "settings_of",
 ]  # fmt: skip
 
 

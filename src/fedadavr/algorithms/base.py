@@ -278,7 +278,7 @@ class Adaptive(Algorithm):
 
     _: KW_ONLY
     optimizer: str = "adam"
-    """sgd, adagrad, adam, adabelief, yogi or lamb."""
+    """sgd, momentum, adagrad, adam, adabelief, yogi or lamb."""
     beta1: float | None = None
     """Decay of the first moment; None: the optimizer's default."""
     beta2: float | None = None

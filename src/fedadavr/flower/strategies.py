@@ -77,6 +77,12 @@ class FedAvg(Strategy):
     name = "fedavg"
 
 
+class FedAvgM(Strategy):
+    """FedAvgM, as Flower computes it, with the momentum 0.9 unless told (`server_momentum`)."""
+
+    name = "fedavgm"
+
+
 class FedAdagrad(Strategy):
     """FedAdagrad, as Flower computes it."""
 
