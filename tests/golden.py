@@ -43,6 +43,7 @@ CASES: dict[str, Case] = {
     "mifa seen": ("mifa", {"warmup": "seen", "client_lr": 0.1}),
     "fedvarp": ("fedvarp", {"population": 20}),
     "fedvarp examples": ("fedvarp", {"weighting": "examples", "codec": "int4"}),
+    "fedstale": ("fedstale", {"population": 20, "codec": "int8"}),
     "cluster-fedvarp": ("cluster-fedvarp", {"clusters": 3}),
     "fedadavr-novr": ("fedadavr-novr", {"weight_decay": 0.01}),
     "fedadavr-noopt": ("fedadavr-noopt", {"server_lr": 0.7}),

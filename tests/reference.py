@@ -332,15 +332,18 @@ class Server:
         self.keep(g)
         return r / (len(self.n) if warmup == "seen" else N)
 
-    def fedvarp(
-        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, weighting: str = "uniform", **_: Any
-    ) -> Array:
-        if weighting == "uniform":
-            r = sum((g[i] - self.old(i)) / len(g) for i in g) + self.sum(lambda j: 1 / N)
-        else:
-            r = sum(n[i] / a * (g[i] - self.old(i)) for i in g) + self.sum(lambda j: self.n[j] / P)
+    def fedstale(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float,
+        weighting: str = "uniform", beta: float = 0.5, **_: Any,
+    ) -> Array:  # fmt: skip
+        p = {i: 1 / len(g) if weighting == "uniform" else n[i] / a for i in g}
+        q = {j: 1 / N if weighting == "uniform" else self.n[j] / P for j in self.n}
+        r = sum(p[i] * (g[i] - beta * self.old(i)) for i in g) + beta * self.sum(lambda j: q[j])
         self.keep(g)
         return r
+
+    def fedvarp(self, *args: Any, **o: Any) -> Array:
+        return self.fedstale(*args, **o, beta=1.0)
 
     def cluster_fedvarp(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, clusters: Any, **_: Any

@@ -21,6 +21,7 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
     "fedavgm": [{}, {"server_momentum": 0.0, "server_lr": 0.5}],
     "mifa": [{"warmup": w} for w in ("all", "zeros", "seen")],
     "fedvarp": [{"weighting": w} for w in ("uniform", "examples")],
+    "fedstale": [{}, {"beta": 0.2, "weighting": "examples"}, {"beta": 0.0}],
     "cluster-fedvarp": [{"clusters": 3}, {"clusters": {c: k % 3 for k, c in enumerate(CLIENTS)}}],
     "fednova": [{"client_momentum": m} for m in (0.0, 0.9)],
     "scaffold": [{"client_momentum": m} for m in (0.0, 0.9)],

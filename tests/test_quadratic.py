@@ -30,6 +30,7 @@ ENDS: dict[str, tuple[float, float]] = {
     "scaffold": (0.0, 1e-6),
     "mifa": (0.0, 1e-6),
     "fedvarp": (0.0, 1e-6),
+    "fedstale": (0.1, 0.5),  # the half of its memory that it trusts
     "fedadavr-noopt": (0.0, 1e-6),
     "cluster-fedvarp": (0.3, 1.5),  # by a hash, whose groups have nothing in common
     "fedadagrad": (0.01, 0.4),

@@ -15,6 +15,7 @@ from fedadavr.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from fedadavr.algorithms.fedavgm import FedAvgM
 from fedadavr.algorithms.mifa import MIFA
 from fedadavr.algorithms.fedvarp import ClusterFedVARP, FedVARP
+from fedadavr.algorithms.fedstale import FedStale
 from fedadavr.algorithms.fedadavr import FedAdaVR, FedAdaVRNoOpt, FedAdaVRNoVR, FedAdaVRQuant
 from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
 from fedadavr.algorithms.registry import algorithm, algorithm_names, register, settings_of
@@ -22,8 +23,8 @@ from fedadavr.algorithms.registry import algorithm, algorithm_names, register, s
 __all__ = [
     "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort", "Direction",
     "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad",
-    "FedAdam", "FedAvg", "FedAvgM", "FedNova", "FedProx", "FedVARP", "FedYogi", "Rejected",
-    "Remembering", "Scaffold", "Stored", "Update", "algorithm", "algorithm_names", "register",
+    "FedAdam", "FedAvg", "FedAvgM", "FedNova", "FedProx", "FedStale", "FedVARP", "FedYogi",
+    "Rejected", "Remembering", "Scaffold", "Stored", "Update", "algorithm", "algorithm_names", "register",
     "settings_of",
 ]  # fmt: skip
 

@@ -41,6 +41,12 @@ class FedVARP(Strategy):
     name = "fedvarp"
 
 
+class FedStale(Strategy):
+    """FedVARP that trusts its memory by a fixed share (`beta`)."""
+
+    name = "fedstale"
+
+
 class ClusterFedVARP(Strategy):
     """FedVARP with one memory a cluster (`clusters`)."""
 
