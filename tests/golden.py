@@ -4,7 +4,7 @@
 
 They were made before the redesign of version 0.2 and hold its results to those of version 0.1: to
 the bit, except where sums are reordered by the compiler (LAMB's norms, cosines and products of
-FedAdaVR+, lengths of clipped updates), there to 1e-6.
+FedAdaVR+, lengths of clipped updates, FedExP's rate), there to 1e-6.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ CASES: dict[str, Case] = {
     "scaffold int8": ("scaffold", {"codec": "int8", "population": 20}),
     "fednova": ("fednova", {"client_momentum": 0.9}),
     "fedavgm": ("fedavgm", {"client_lr": 0.3}),
+    "fedexp": ("fedexp", {"client_lr": 0.3}),
     "fedadagrad": ("fedadagrad", {}),
     "fedadam": ("fedadam", {}),
     "fedyogi": ("fedyogi", {"tau": 1e-9}),
@@ -68,7 +69,7 @@ CASES |= {
 
 def exact(case: str) -> bool:
     """Whether every bit is determined; if not, no sum depends on it beyond 1e-6."""
-    return not any(word in case for word in ("lamb", "plus", "clipped"))
+    return not any(word in case for word in ("lamb", "plus", "clipped", "fedexp"))
 
 
 def arrays(case: str) -> dict[str, Any]:

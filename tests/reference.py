@@ -311,6 +311,14 @@ class Server:
 
     fedprox = fedavgm = fedadagrad = fedadam = fedyogi = fedadavr_novr = fedavg
 
+    def fedexp(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, eps: float = 1e-3, **_: Any
+    ) -> Array:
+        D = {i: self.eta_c * g[i] for i in g}
+        mean = sum(n[i] / a * D[i] for i in g)
+        squares = sum(n[i] / a * (D[i] @ D[i]) for i in g)
+        return max(1.0, squares / (2 * (mean @ mean + eps))) * mean / self.eta_c
+
     def fednova(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any
     ) -> Array:
@@ -343,7 +351,7 @@ class Server:
         return r
 
     def fedvarp(self, *args: Any, **o: Any) -> Array:
-        return self.fedstale(*args, **o, beta=1.0)
+        return self.fedstale(*args, **o | {"beta": 1.0})
 
     def cluster_fedvarp(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, clusters: Any, **_: Any

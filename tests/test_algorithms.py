@@ -19,6 +19,7 @@ CLIENTS = [f"client-{i}" for i in range(8)]
 
 EXTRA: dict[str, list[dict[str, Any]]] = {
     "fedavgm": [{}, {"server_momentum": 0.0, "server_lr": 0.5}],
+    "fedexp": [{}, {"eps": 1e-6}],
     "mifa": [{"warmup": w} for w in ("all", "zeros", "seen")],
     "fedvarp": [{"weighting": w} for w in ("uniform", "examples")],
     "fedstale": [{}, {"beta": 0.2, "weighting": "examples"}, {"beta": 0.0}],

@@ -27,6 +27,7 @@ ENDS: dict[str, tuple[float, float]] = {
     "fedprox": (0.3, 1.0),
     "fednova": (0.3, 1.0),
     "fedavgm": (0.3, 3.0),
+    "fedexp": (0.3, 3.0),
     "scaffold": (0.0, 1e-6),
     "mifa": (0.0, 1e-6),
     "fedvarp": (0.0, 1e-6),

@@ -13,6 +13,7 @@ from fedadavr.algorithms.scaffold import Scaffold
 from fedadavr.algorithms.fednova import FedNova
 from fedadavr.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from fedadavr.algorithms.fedavgm import FedAvgM
+from fedadavr.algorithms.fedexp import FedExP
 from fedadavr.algorithms.mifa import MIFA
 from fedadavr.algorithms.fedvarp import ClusterFedVARP, FedVARP
 from fedadavr.algorithms.fedstale import FedStale
@@ -23,9 +24,9 @@ from fedadavr.algorithms.registry import algorithm, algorithm_names, register, s
 __all__ = [
     "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort", "Direction",
     "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad",
-    "FedAdam", "FedAvg", "FedAvgM", "FedNova", "FedProx", "FedStale", "FedVARP", "FedYogi",
-    "Rejected", "Remembering", "Scaffold", "Stored", "Update", "algorithm", "algorithm_names", "register",
-    "settings_of",
+    "FedAdam", "FedAvg", "FedAvgM", "FedExP", "FedNova", "FedProx", "FedStale", "FedVARP",
+    "FedYogi", "Rejected", "Remembering", "Scaffold", "Stored", "Update", "algorithm",
+    "algorithm_names", "register", "settings_of",
 ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,7 @@ class Cohort:
     owners: Sequence[int] = ()  # the nodes they came from, 0 where not known
     differences: npt.NDArray[np.bool_] | bool = False  # whose replies are w - w_i, not w_i
     assignment: Assignment | None = None  # which vector predicts each, where there is such a memory
+    lengths: Floats = field(default_factory=lambda: np.zeros(0))  # |w - w_i| after clipping
     count: int = 0  # N, the clients of the population
     weight: float = 0.0  # P, the sum of the population's weights in the memory's total
 

@@ -133,7 +133,7 @@ class Round:
             assignment = self.cohort.assignment
             labels = None if assignment is None else (assignment.of + 1).tolist()
             self.after = memory.admit(records, server.sizes(self.cohort, records), labels)
-        self.cohort = self._counted(self.cohort)
+        self.cohort = self._counted(replace(self.cohort, lengths=self.lengths))
 
     def dismiss(self) -> None:
         """Take back what `admit` has counted: the round cannot be made."""

@@ -89,6 +89,12 @@ class FedAvgM(Strategy):
     name = "fedavgm"
 
 
+class FedExP(Strategy):
+    """FedExP: FedAvg that steps further where the clients' updates differ."""
+
+    name = "fedexp"
+
+
 class FedAdagrad(Strategy):
     """FedAdagrad, as Flower computes it."""
 
