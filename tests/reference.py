@@ -333,6 +333,15 @@ class Server:
         self.keep({i: self.old(i) - c + g[i] / A[i] for i in g})
         return sum(g.values()) / len(g)
 
+    def feddyn(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, alpha: float = 0.01, **_: Any
+    ) -> Array:
+        D = {i: self.eta_c * g[i] for i in g}
+        h = {i: self.old(i) + alpha * D[i] for i in g}
+        mean = (self.sum(lambda j: 0.0 if j in g else 1.0) + sum(h.values())) / N
+        self.keep(h)
+        return (sum(D.values()) / len(g) + mean / alpha) / self.eta_c
+
     def mifa(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, warmup: str = "all", **_: Any
     ) -> Array:

@@ -65,6 +65,12 @@ class Scaffold(Strategy):
     name = "scaffold"
 
 
+class FedDyn(Strategy):
+    """FedDyn; its clients train with `fedadavr.flower.ClientHook`."""
+
+    name = "feddyn"
+
+
 class FedNova(Strategy):
     """FedNova; its clients report `num-steps`, which `fedadavr.flower.ClientHook` counts."""
 
