@@ -202,6 +202,7 @@ class Server:
     waiting: dict[str, int | None] = field(default_factory=dict)
     anonymous: int = 0
     left: set[str] = field(default_factory=set)
+    came: list[set[str]] = field(default_factory=list)  # who came in each round, FedAU's
     c: list[Array] = field(default_factory=list)  # centers, and the kind of each client
     kind: dict[str, int] = field(default_factory=dict)
     C: Any = None
@@ -243,6 +244,7 @@ class Server:
             self.left.remove(client)
             return
         self.anonymous += 1
+        self.came = [who - {client} for who in self.came]
         for names in (self.y, self.n, self.waiting):
             names.pop(client, None)
 
@@ -251,6 +253,7 @@ class Server:
             return
         if client not in self.n and client not in self.waiting:
             self.anonymous -= 1
+        self.came = [who - {client} for who in self.came]
         for names in (self.y, self.n, self.waiting):
             names.pop(client, None)
         self.left.add(client)
@@ -332,6 +335,21 @@ class Server:
         A = {i: sum(sum(m**q for q in range(K[i] - k)) for k in range(K[i])) for i in g}
         self.keep({i: self.old(i) - c + g[i] / A[i] for i in g})
         return sum(g.values()) / len(g)
+
+    def fedau(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, cutoff: int = 50, **_: Any
+    ) -> Array:
+        omega = {}
+        for i in g:
+            intervals, since = [], 0
+            for who in self.came:
+                since += 1
+                if i in who or since == cutoff:
+                    intervals.append(since)
+                    since = 0
+            omega[i] = np.mean(intervals) if intervals else 1.0
+        self.came.append(set(g))
+        return sum(omega[i] * g[i] for i in g) / N
 
     def feddyn(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, alpha: float = 0.01, **_: Any

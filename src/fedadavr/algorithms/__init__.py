@@ -15,6 +15,7 @@ from fedadavr.algorithms.fednova import FedNova
 from fedadavr.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from fedadavr.algorithms.fedavgm import FedAvgM
 from fedadavr.algorithms.fedexp import FedExP
+from fedadavr.algorithms.fedau import FedAU
 from fedadavr.algorithms.mifa import MIFA
 from fedadavr.algorithms.fedvarp import ClusterFedVARP, FedVARP
 from fedadavr.algorithms.fedstale import FedStale
@@ -24,10 +25,10 @@ from fedadavr.algorithms.registry import algorithm, algorithm_names, register, s
 
 __all__ = [
     "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort", "Direction",
-    "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad",
-    "FedAdam", "FedAvg", "FedAvgM", "FedDyn", "FedExP", "FedNova", "FedProx", "FedStale",
-    "FedVARP", "FedYogi", "Rejected", "Remembering", "Scaffold", "Stored", "Update", "algorithm",
-    "algorithm_names", "register", "settings_of",
+    "FedAU", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant",
+    "FedAdagrad", "FedAdam", "FedAvg", "FedAvgM", "FedDyn", "FedExP", "FedNova", "FedProx",
+    "FedStale", "FedVARP", "FedYogi", "Rejected", "Remembering", "Scaffold", "Stored", "Update",
+    "algorithm", "algorithm_names", "register", "settings_of",
 ]  # fmt: skip
 
 

@@ -127,6 +127,10 @@ class Algorithm(ServerState, ABC):
         """The number of examples behind each record of the cohort."""
         return bounds.remembered_sizes(self, cohort, records)
 
+    def labels(self, cohort: Cohort) -> list[int] | None:
+        """A number to keep with each record: which vector predicts it, from 1; None: none does."""
+        return None if cohort.assignment is None else (cohort.assignment.of + 1).tolist()
+
     def stored(self, cohort: Cohort) -> Stored:
         """What a round remembers; called before the cohort is counted in the population."""
         return Stored(share=np.ones(len(cohort)))

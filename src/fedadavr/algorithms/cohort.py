@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedadavr.memory.vectors import Assignment
+from fedadavr.stores.store import Record
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,6 +47,7 @@ class Cohort:
     differences: npt.NDArray[np.bool_] | bool = False  # whose replies are w - w_i, not w_i
     assignment: Assignment | None = None  # which vector predicts each, where there is such a memory
     lengths: Floats = field(default_factory=lambda: np.zeros(0))  # |w - w_i| after clipping
+    records: Sequence[Record | None] = ()  # what is remembered under each key, None: nothing yet
     count: int = 0  # N, the clients of the population
     weight: float = 0.0  # P, the sum of the population's weights in the memory's total
 

@@ -101,6 +101,12 @@ class FedExP(Strategy):
     name = "fedexp"
 
 
+class FedAU(Strategy):
+    """FedAU: clients that come seldom count for more; keeps when they came, and no update."""
+
+    name = "fedau"
+
+
 class FedAdagrad(Strategy):
     """FedAdagrad, as Flower computes it."""
 
