@@ -34,6 +34,7 @@ CASES: dict[str, Case] = {
     "scaffold": ("scaffold", {"client_momentum": 0.9, "client_lr": 0.05}),
     "scaffold int8": ("scaffold", {"codec": "int8", "population": 20}),
     "fedau": ("fedau", {"population": 20, "cutoff": 2}),
+    "fedcm": ("fedcm", {"client_momentum": 0.9, "client_lr": 0.05}),
     "feddyn": ("feddyn", {"population": 20, "client_lr": 0.05}),
     "fednova": ("fednova", {"client_momentum": 0.9}),
     "fedavgm": ("fedavgm", {"client_lr": 0.3}),
@@ -108,6 +109,8 @@ def kept(server: Any) -> dict[str, Any]:
         found["total"] = server.memory.total
         for client, record in sorted(server.memory.records()):
             found[f"of {client}"] = server.memory.codec.decode(server.layout, record.data)
+    if hasattr(server, "past"):
+        found["past"] = server.past.vectors
     if server.vectors is not None:
         found["centers"] = server.vectors.vectors[: len(server.vectors)]
     if hasattr(server, "learner"):

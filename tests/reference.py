@@ -202,6 +202,7 @@ class Server:
     waiting: dict[str, int | None] = field(default_factory=dict)
     anonymous: int = 0
     left: set[str] = field(default_factory=set)
+    past: list[Array] = field(default_factory=list)  # each round's mean gradient, FedCM's
     came: list[set[str]] = field(default_factory=list)  # who came in each round, FedAU's
     c: list[Array] = field(default_factory=list)  # centers, and the kind of each client
     kind: dict[str, int] = field(default_factory=dict)
@@ -307,6 +308,14 @@ class Server:
         r = getattr(self, rule.replace("-", "_"))(g, n, K, a, N, P, c=c_sent / max(N_sent, 1), **o)
         return self.optimizer.step(w, self.eta_c * r)
 
+    def correction(self, rule: str, client: str, **o: Any) -> Array:
+        """What a client is to add to its gradients."""
+        if rule == "scaffold":
+            return self.sum(lambda j: 1.0) / max(self.N, 1) - self.old(client)
+        if rule == "feddyn":
+            return -self.old(client)
+        return (1 - o.get("alpha", 0.1)) * self.past[-1]
+
     # --- the algorithms: each returns r and remembers ---
 
     def fedavg(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, **_: Any) -> Array:
@@ -321,6 +330,11 @@ class Server:
         mean = sum(n[i] / a * D[i] for i in g)
         squares = sum(n[i] / a * (D[i] @ D[i]) for i in g)
         return max(1.0, squares / (2 * (mean @ mean + eps))) * mean / self.eta_c
+
+    def fedcm(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any) -> Array:
+        A = [sum(sum(m**q for q in range(K[i] - k)) for k in range(K[i])) for i in g]
+        self.past.append(sum(g.values()) / len(g) / np.mean(A))
+        return sum(g.values()) / len(g)
 
     def fednova(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any

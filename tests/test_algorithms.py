@@ -22,6 +22,7 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
     "fedexp": [{}, {"eps": 1e-6}],
     "feddyn": [{}, {"alpha": 1.0}],
     "fedau": [{"cutoff": 1}, {"cutoff": 2}, {}],
+    "fedcm": [{"client_momentum": 0.0}, {"client_momentum": 0.9, "alpha": 0.4}],
     "mifa": [{"warmup": w} for w in ("all", "zeros", "seen")],
     "fedvarp": [{"weighting": w} for w in ("uniform", "examples")],
     "fedstale": [{}, {"beta": 0.2, "weighting": "examples"}, {"beta": 0.0}],
@@ -108,10 +109,17 @@ def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) 
         expected = ref.step(name, w, updates, **reference_options(extra))
         w = server.step(w, updates)
         np.testing.assert_allclose(w, expected, rtol=2e-4, atol=2e-4)
+        # One level of the codec where float32 and float64 round to different sides.
+        level = {"int8": 1 / 127, "int4": 1 / 7}.get(memory.get("codec", ""), 0)
+        if server.needs.correction:
+            for client in CLIENTS[:3]:
+                sent = ref.correction(name, client, **reference_options(extra))
+                largest = max((np.abs(y).max() for y in ref.y.values()), default=0.0)
+                np.testing.assert_allclose(
+                    server.correction(client), sent, rtol=2e-3, atol=1e-4 + 2 * level * largest
+                )
         if server.memory is not None and server.memory.codec.bits:
             for client, y in ref.y.items():
-                # One level of the codec where float32 and float64 round to different sides.
-                level = {"int8": 1 / 127, "int4": 1 / 7}.get(server.memory.codec.name, 0)
                 slack = 1e-4 + (level * np.abs(y).max() if name in MOVING else 0)
                 np.testing.assert_allclose(
                     server.memory.update_of(client), y, rtol=2e-3, atol=slack

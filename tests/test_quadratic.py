@@ -30,6 +30,7 @@ ENDS: dict[str, tuple[float, float]] = {
     "fedexp": (0.3, 3.0),
     "scaffold": (0.0, 1e-6),
     "fedau": (0.3, 1.5),
+    "fedcm": (0.3, 1.0),
     "feddyn": (0.3, 1.0),  # at its small alpha it has hardly begun: see below
     "mifa": (0.0, 1e-6),
     "fedvarp": (0.0, 1e-6),

@@ -10,6 +10,7 @@ from fedadavr.algorithms.replies import Rejected, Update
 # not among them is found by its @register.
 from fedadavr.algorithms.fedavg import FedAvg, FedProx
 from fedadavr.algorithms.scaffold import Scaffold
+from fedadavr.algorithms.fedcm import FedCM
 from fedadavr.algorithms.feddyn import FedDyn
 from fedadavr.algorithms.fednova import FedNova
 from fedadavr.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
@@ -26,9 +27,9 @@ from fedadavr.algorithms.registry import algorithm, algorithm_names, register, s
 __all__ = [
     "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort", "Direction",
     "FedAU", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant",
-    "FedAdagrad", "FedAdam", "FedAvg", "FedAvgM", "FedDyn", "FedExP", "FedNova", "FedProx",
-    "FedStale", "FedVARP", "FedYogi", "Rejected", "Remembering", "Scaffold", "Stored", "Update",
-    "algorithm", "algorithm_names", "register", "settings_of",
+    "FedAdagrad", "FedAdam", "FedAvg", "FedAvgM", "FedCM", "FedDyn", "FedExP", "FedNova",
+    "FedProx", "FedStale", "FedVARP", "FedYogi", "Rejected", "Remembering", "Scaffold", "Stored",
+    "Update", "algorithm", "algorithm_names", "register", "settings_of",
 ]  # fmt: skip
 
 

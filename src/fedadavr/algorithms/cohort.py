@@ -21,6 +21,9 @@ class ClientNeeds:
     proximal_mu: float = 0.0
     """Add proximal_mu * (w - w_start) to each gradient."""
 
+    gradient_scale: float = 1.0
+    """Multiply each gradient by it, before anything is added."""
+
     correction: bool = False
     """Add the vector `algorithm.correction(client)` to each gradient, before momentum."""
 

@@ -71,6 +71,12 @@ class FedDyn(Strategy):
     name = "feddyn"
 
 
+class FedCM(Strategy):
+    """FedCM; its clients train with `fedadavr.flower.ClientHook`."""
+
+    name = "fedcm"
+
+
 class FedNova(Strategy):
     """FedNova; its clients report `num-steps`, which `fedadavr.flower.ClientHook` counts."""
 
