@@ -35,6 +35,7 @@ CASES: dict[str, Case] = {
     "scaffold int8": ("scaffold", {"codec": "int8", "population": 20}),
     "fedau": ("fedau", {"population": 20, "cutoff": 2}),
     "fedcm": ("fedcm", {"client_momentum": 0.9, "client_lr": 0.05}),
+    "ghbm": ("ghbm", {"client_lr": 0.05, "tau": 3}),
     "feddyn": ("feddyn", {"population": 20, "client_lr": 0.05}),
     "fednova": ("fednova", {"client_momentum": 0.9}),
     "fedavgm": ("fedavgm", {"client_lr": 0.3}),

@@ -314,7 +314,10 @@ class Server:
             return self.sum(lambda j: 1.0) / max(self.N, 1) - self.old(client)
         if rule == "feddyn":
             return -self.old(client)
-        return (1 - o.get("alpha", 0.1)) * self.past[-1]
+        if rule == "fedcm":
+            return (1 - o.get("alpha", 0.1)) * self.past[-1]
+        tau = o.get("tau", 10)
+        return 0.9 * np.mean(self.past[-tau:], axis=0) * (len(self.past) >= tau)
 
     # --- the algorithms: each returns r and remembers ---
 
@@ -335,6 +338,12 @@ class Server:
         A = [sum(sum(m**q for q in range(K[i] - k)) for k in range(K[i])) for i in g]
         self.past.append(sum(g.values()) / len(g) / np.mean(A))
         return sum(g.values()) / len(g)
+
+    def ghbm(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any) -> Array:
+        A = [sum(sum(m**q for q in range(K[i] - k)) for k in range(K[i])) for i in g]
+        r = self.fedavg(g, n, K, a, N, P)
+        self.past.append(self.optimizer.lr * r / np.mean(A))
+        return r
 
     def fednova(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any

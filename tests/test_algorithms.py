@@ -23,6 +23,7 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
     "feddyn": [{}, {"alpha": 1.0}],
     "fedau": [{"cutoff": 1}, {"cutoff": 2}, {}],
     "fedcm": [{"client_momentum": 0.0}, {"client_momentum": 0.9, "alpha": 0.4}],
+    "ghbm": [{"client_momentum": 0.0, "tau": 2}, {"client_momentum": 0.9, "server_lr": 0.5}],
     "mifa": [{"warmup": w} for w in ("all", "zeros", "seen")],
     "fedvarp": [{"weighting": w} for w in ("uniform", "examples")],
     "fedstale": [{}, {"beta": 0.2, "weighting": "examples"}, {"beta": 0.0}],

@@ -31,6 +31,7 @@ ENDS: dict[str, tuple[float, float]] = {
     "scaffold": (0.0, 1e-6),
     "fedau": (0.3, 1.5),
     "fedcm": (0.3, 1.0),
+    "ghbm": (0.3, 3.0),
     "feddyn": (0.3, 1.0),  # at its small alpha it has hardly begun: see below
     "mifa": (0.0, 1e-6),
     "fedvarp": (0.0, 1e-6),

@@ -11,6 +11,7 @@ from fedadavr.algorithms.replies import Rejected, Update
 from fedadavr.algorithms.fedavg import FedAvg, FedProx
 from fedadavr.algorithms.scaffold import Scaffold
 from fedadavr.algorithms.fedcm import FedCM
+from fedadavr.algorithms.ghbm import GHBM
 from fedadavr.algorithms.feddyn import FedDyn
 from fedadavr.algorithms.fednova import FedNova
 from fedadavr.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
@@ -25,11 +26,11 @@ from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
 from fedadavr.algorithms.registry import algorithm, algorithm_names, register, settings_of
 
 __all__ = [
-    "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort", "Direction",
-    "FedAU", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant",
-    "FedAdagrad", "FedAdam", "FedAvg", "FedAvgM", "FedCM", "FedDyn", "FedExP", "FedNova",
-    "FedProx", "FedStale", "FedVARP", "FedYogi", "Rejected", "Remembering", "Scaffold", "Stored",
-    "Update", "algorithm", "algorithm_names", "register", "settings_of",
+    "GHBM", "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort",
+    "Direction", "FedAU", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus",
+    "FedAdaVRQuant", "FedAdagrad", "FedAdam", "FedAvg", "FedAvgM", "FedCM", "FedDyn", "FedExP",
+    "FedNova", "FedProx", "FedStale", "FedVARP", "FedYogi", "Rejected", "Remembering", "Scaffold",
+    "Stored", "Update", "algorithm", "algorithm_names", "register", "settings_of",
 ]  # fmt: skip
 
 

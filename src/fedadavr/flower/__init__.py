@@ -6,6 +6,7 @@ from typing import Any
 from fedadavr.flower.asking import answer_identity
 from fedadavr.flower.client_hook import ClientHook
 from fedadavr.flower.strategies import (
+    GHBM,
     MIFA,
     ClusterFedVARP,
     FedAdagrad,
@@ -31,6 +32,7 @@ from fedadavr.flower.strategies import (
 from fedadavr.flower.strategy import Strategy
 
 __all__ = [
+    "GHBM",
     "MIFA",
     "ClientHook",
     "ClusterFedVARP",

@@ -77,6 +77,12 @@ class FedCM(Strategy):
     name = "fedcm"
 
 
+class GHBM(Strategy):
+    """GHBM; its clients train with `fedadavr.flower.ClientHook`."""
+
+    name = "ghbm"
+
+
 class FedNova(Strategy):
     """FedNova; its clients report `num-steps`, which `fedadavr.flower.ClientHook` counts."""
 
