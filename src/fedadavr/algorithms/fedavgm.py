@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedadavr.algorithms.fedavg import FedAvg
 from fedadavr.algorithms.registry import register
+from fedadavr.checks import number
 from fedadavr.optimizers import Optimizer
 
 
@@ -17,6 +18,6 @@ class FedAvgM(FedAvg):
     """Decay of the momentum; 0 is FedAvg, which is Flower's default."""
 
     def _build_optimizer(self) -> Optimizer:
-        if not 0 <= self.server_momentum < 1:
+        if not 0 <= number("server_momentum", self.server_momentum) < 1:
             raise ValueError(f"server_momentum must lie in [0, 1), got {self.server_momentum!r}")
         return Optimizer("momentum", self.layout, lr=self.server_lr, beta1=self.server_momentum)

@@ -7,6 +7,7 @@ import numpy as np
 from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction
 from fedadavr.algorithms.past_gradients import MomentumAtClients
 from fedadavr.algorithms.registry import register
+from fedadavr.checks import number
 from fedadavr.vector import Vector
 
 
@@ -22,7 +23,7 @@ class FedCM(MomentumAtClients):
     """The weight of a client's own gradient against the federation's."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.alpha <= 1:
+        if not 0 < number("alpha", self.alpha) <= 1:
             raise ValueError(f"alpha must lie in (0, 1], got {self.alpha!r}")
         super().__post_init__()
 

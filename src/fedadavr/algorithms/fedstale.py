@@ -5,6 +5,7 @@ from __future__ import annotations
 from fedadavr.algorithms.cohort import Cohort, Direction
 from fedadavr.algorithms.fedvarp import FedVARP
 from fedadavr.algorithms.registry import register
+from fedadavr.checks import number
 
 
 @register("fedstale")
@@ -18,7 +19,7 @@ class FedStale(FedVARP):
     """How far the stale updates are trusted, from 0 to 1; less where some clients hardly come."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.beta <= 1:
+        if not 0 <= number("beta", self.beta) <= 1:
             raise ValueError(f"beta must lie in [0, 1], got {self.beta!r}")
         super().__post_init__()
 

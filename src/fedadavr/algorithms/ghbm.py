@@ -7,6 +7,7 @@ import numpy as np
 from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction
 from fedadavr.algorithms.past_gradients import MomentumAtClients
 from fedadavr.algorithms.registry import register
+from fedadavr.checks import number
 from fedadavr.vector import Vector
 
 
@@ -27,7 +28,7 @@ class GHBM(MomentumAtClients):
     def __post_init__(self) -> None:
         if type(self.tau) is not int or self.tau < 1:
             raise ValueError(f"tau must be a whole number from 1 up, got {self.tau!r}")
-        if not 0 <= self.beta < 1:
+        if not 0 <= number("beta", self.beta) < 1:
             raise ValueError(f"beta must lie in [0, 1), got {self.beta!r}")
         super().__post_init__()
 

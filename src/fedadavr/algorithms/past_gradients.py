@@ -36,7 +36,9 @@ class PastGradients:
                 f"server's {self.vectors.shape} and float32; nothing was changed"
             )
         if not np.isfinite(found).all():
-            raise ValueError("the state's past gradients hold NaN or infinity; nothing was changed")
+            raise ValueError(
+                "the state's past gradients hold NaN or infinity: see fedadavr memory repair"
+            )
         self.vectors[...] = found
 
 
