@@ -113,11 +113,6 @@ class Clip:
             return 0.0
         x = next(x for x, _ in sorted(weighted)
                  if sum(v for y, v in weighted if y <= x) >= total / 2 - 1e-9)  # fmt: skip
-        return Clip.rounded(x)
-
-    @staticmethod
-    def rounded(x: float) -> float:
-        """Up to 2^k or 2^k / sqrt 2."""
         power = int(np.floor(np.log2(x))) + 1
         root = np.sqrt(0.5)
         return float(2.0**power * (1 if x / 2.0**power > root else root))
@@ -147,7 +142,7 @@ class Clip:
         if len(now) < 3:
             both = self.median(faded + now)
             few = sum(weight for _, weight in faded + now) < 10
-            pair = self.rounded(min(now)[0]) if len(now) == 2 else 0.0
+            pair = self.median([min(now)] * 3) if len(now) == 2 else 0.0  # the shorter, rounded up
             pair = min(pair, 1000 * (history or model))
             return max(history, both, model, pair) if few else history or both
         early = len(self.accepted) < 3 or sum(weight for _, weight in faded) < 10

@@ -436,7 +436,7 @@ def test_encrypted_records_need_their_key(address: str, tmp_path: Path) -> None:
     expected = digest(ram, play(ram, 8))
     with open_store(address, key) as store:  # type: ignore[union-attr]
         play(server_on(store, "fp32"), 5)
-    for given, message in ((other, "with another key"), (None, "give its key file")):
+    for given, message in ((other, "with another key"), (None, "give its key ")):
         with pytest.raises(WrongKey, match=message):
             open_store(address, given)
     with open_store(address, key) as store:  # type: ignore[union-attr]

@@ -36,6 +36,7 @@ def main(grid: Grid, context: Context) -> None:
         min_available_nodes=int(config["min-nodes"]),
         store=str(config["store"]) or None,
         authenticated=bool(config["authenticated"]),
+        identity="ask",  # also without a memory: all algorithms draw the same clients
         seed=seed,
         **{key: value for key, value in wanted.items() if key in settings_of(name)},
     )

@@ -17,7 +17,7 @@ class ClientHook:
     """Does what the server's algorithm asks, before each step of the client's optimizer.
 
     It scales the gradients, adds the proximal term and the correction to them, and counts the
-    steps; the training loop stays as it is:
+    steps; the training loop stays as it is::
 
         with ClientHook(message, model, optimizer) as hook:
             for x, y in batches:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from logging import WARNING
 from typing import Any
 
 from flwr.app import MetricRecord
-from flwr.common.logger import log
 from flwr.serverapp.strategy import Result
+
+from fedadavr.flower.ids import one_line
+from fedadavr.flower.log import log
+from fedadavr.flower.metrics import checked, numbers
 
 TRAINED, EVALUATED, MEASURED = "train", "evaluate", "server"
 RESULT = {
@@ -17,6 +19,8 @@ RESULT = {
     EVALUATED: "evaluate_metrics_clientapp",
     MEASURED: "evaluate_metrics_serverapp",
 }
+
+SOURCES = {TRAINED: "aggregate_train", EVALUATED: "aggregate_evaluate", MEASURED: "evaluate_fn"}
 
 Flat = dict[str, Any]  # metrics by names like train/loss
 Row = dict[str, dict[str, Any]]  # a round's metrics as the store has them
@@ -34,6 +38,7 @@ class History:
         self._rounds: dict[int, dict[str, Any]] = {}
         self._finished: set[int] = set()
         self._written: set[int] = set()
+        self._odd: set[str] = set()  # metrics of which was said that they are not stored
 
     def take_over(self, written: Mapping[int, Row], unfinished: Mapping[str, Row]) -> None:
         """The metrics that a store has, and those of a round that was not evaluated yet."""
@@ -52,7 +57,7 @@ class History:
         """Metrics of a round; None: there are none."""
         row = self._rounds.setdefault(round, {})
         if metrics is not None:
-            row[part] = metrics
+            row[part] = checked(metrics, SOURCES[part])
 
     def finish(self, upto: int) -> None:
         """Rounds up to this one are evaluated, or never will be."""
@@ -79,15 +84,12 @@ class History:
     def _row(self, round: int) -> Row:
         row: Row = {}
         for part, metrics in self._rounds[round].items():
-            try:
-                plain = dict(metrics)
-                json.dumps(plain)
-                MetricRecord(plain)
-            except (TypeError, ValueError):
-                log(WARNING, "round %d: what the evaluation gave is not made of numbers, and not "
-                    "stored", round)  # fmt: skip
-            else:
-                row[part] = plain
+            row[part] = numbers(metrics)
+            odd = {f"{part}/{name}" for name in metrics if name not in row[part]} - self._odd
+            if odd:
+                self._odd |= odd
+                log(WARNING, "round %d: metrics that are neither numbers nor lists of them are not "
+                    "stored: %s", round, one_line(", ".join(sorted(odd)), 300))  # fmt: skip
         return row
 
     def flat(self, round: int) -> Flat:
@@ -95,8 +97,7 @@ class History:
         row = self._rounds.get(round, {})
         found: Flat = {}
         for part, metrics in row.items():
-            if isinstance(metrics, Mapping):
-                found |= {f"{part}/{name}": value for name, value in metrics.items()}
+            found |= {f"{part}/{name}": value for name, value in numbers(metrics).items()}
         return found
 
     def all_flat(self) -> dict[int, Flat]:

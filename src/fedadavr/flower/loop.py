@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
-from flwr.common.logger import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 
 from fedadavr.flower.history import EVALUATED, MEASURED, TRAINED, Flat, History
+from fedadavr.flower.log import log
 
 if TYPE_CHECKING:
     from fedadavr.flower.strategy import Strategy
@@ -40,7 +41,7 @@ class Loop:
         self,
         strategy: Strategy,
         grid: Grid,
-        timeout: float,
+        timeout: float | None,
         train_config: ConfigRecord | None,
         evaluate_config: ConfigRecord | None,
         evaluate_fn: EvaluateFunction | None,
@@ -91,6 +92,7 @@ class Loop:
             del replies  # before the evaluation needs room
             arrays = arrays if now is None else now
             self._say(round, TRAINED, metrics)
+            strategy._made(round, now)
             if self._evaluate(round, arrays):
                 break
         return arrays
@@ -118,10 +120,15 @@ class Loop:
             log(INFO, "\t└──> %s: %s", part, metrics)
 
     def _finish(self, round: int, arrays: ArrayRecord) -> bool:
-        self._history.finish(round)
         metrics = self._history.flat(round)
-        stop = [hook for hook in self._hooks if hook(round, arrays, dict(metrics))]
+        stop = [hook for hook in self._hooks if _is_true(hook(round, arrays, dict(metrics)))]
+        self._history.finish(round)  # not before: what a signal has kept from a hook is told again
         if stop:
             name = getattr(stop[0], "__name__", type(stop[0]).__name__)
             log(WARNING, "round %d was the last: %s has ended the run", round, name)
         return bool(stop)
+
+
+def _is_true(said: Any) -> bool:
+    """Whether a hook has said True: what a lambda gives, the length of a line, say, is no word."""
+    return isinstance(said, bool | np.bool_) and bool(said)

@@ -41,6 +41,31 @@ def average(records: list[RecordDict], weighted_by: str) -> MetricRecord:
     return MetricRecord({k: m.tolist() if k in lists else float(m) for k, m in means.items()})
 
 
+def checked(metrics: Any, source: str) -> Any:
+    """What a user's function gave; raises `TypeError` if it is no mapping, as a float is none."""
+    if metrics is not None and not isinstance(metrics, Mapping):
+        raise TypeError(
+            f"{source} must give a MetricRecord or None, and gave a {type(metrics).__name__}: "
+            "write MetricRecord({'loss': loss})"
+        )
+    return metrics
+
+
+def numbers(metrics: Mapping[Any, Any]) -> dict[str, Any]:
+    """The metrics that a `MetricRecord` takes, those of NumPy and PyTorch as plain numbers."""
+    if isinstance(metrics, MetricRecord):
+        return dict(metrics)
+    found: dict[str, Any] = {}
+    for name, value in metrics.items():
+        plain = value.tolist() if hasattr(value, "tolist") else value
+        try:
+            MetricRecord({name: int(plain) if isinstance(plain, bool) else plain})
+        except (TypeError, ValueError):
+            continue  # it is the user's, and stays in the result
+        found[name] = int(plain) if isinstance(plain, bool) else plain
+    return found
+
+
 def aggregate(
     contents: Mapping[str, RecordDict],
     weighted_by: str,

@@ -94,7 +94,7 @@ class Seal:
         if check is None:
             raise WrongKey(f"{where} is not encrypted: omit the key file, or convert the store")
         if self._cipher is None:
-            raise WrongKey(f"{where} is encrypted: give its key file with --encrypt-with")
+            raise WrongKey(f"{where} is encrypted: give its key (--encrypt-with, encrypt_with=)")
         from cryptography.exceptions import InvalidTag
 
         try:
