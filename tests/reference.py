@@ -63,6 +63,9 @@ class Optimizer:
         b1, b2, self.t = self.beta1, self.beta2, self.t + 1
         if self.name == "sgd":
             return w - self.lr * G
+        if self.name == "momentum":
+            self.m = b1 * self.m + G
+            return w - self.lr * self.m
         if self.name in ("adagrad", "fedadagrad"):
             self.v = self.v + G * G
             return w - self.lr * G / (np.sqrt(self.v) + self.eps)
@@ -194,6 +197,8 @@ class Server:
     waiting: dict[str, int | None] = field(default_factory=dict)
     anonymous: int = 0
     left: set[str] = field(default_factory=set)
+    past: list[Array] = field(default_factory=list)  # each round's mean gradient, FedCM's
+    came: list[set[str]] = field(default_factory=list)  # who came in each round, FedAU's
     c: list[Array] = field(default_factory=list)  # centers, and the kind of each client
     kind: dict[str, int] = field(default_factory=dict)
     C: Any = None
@@ -235,6 +240,7 @@ class Server:
             self.left.remove(client)
             return
         self.anonymous += 1
+        self.came = [who - {client} for who in self.came]
         for names in (self.y, self.n, self.waiting):
             names.pop(client, None)
 
@@ -243,6 +249,7 @@ class Server:
             return
         if client not in self.n and client not in self.waiting:
             self.anonymous -= 1
+        self.came = [who - {client} for who in self.came]
         for names in (self.y, self.n, self.waiting):
             names.pop(client, None)
         self.left.add(client)
@@ -296,12 +303,42 @@ class Server:
         r = getattr(self, rule.replace("-", "_"))(g, n, K, a, N, P, c=c_sent / max(N_sent, 1), **o)
         return self.optimizer.step(w, self.eta_c * r)
 
+    def correction(self, rule: str, client: str, **o: Any) -> Array:
+        """What a client is to add to its gradients."""
+        if rule == "scaffold":
+            return self.sum(lambda j: 1.0) / max(self.N, 1) - self.old(client)
+        if rule == "feddyn":
+            return -self.old(client)
+        if rule == "fedcm":
+            return (1 - o.get("alpha", 0.1)) * self.past[-1]
+        tau = o.get("tau", 10)
+        return 0.9 * np.mean(self.past[-tau:], axis=0) * (len(self.past) >= tau)
+
     # --- the algorithms: each returns r and remembers ---
 
     def fedavg(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, **_: Any) -> Array:
         return sum(n[i] / a * g[i] for i in g)
 
-    fedprox = fedadagrad = fedadam = fedyogi = fedadavr_novr = fedavg
+    fedprox = fedavgm = fedadagrad = fedadam = fedyogi = fedadavr_novr = fedavg
+
+    def fedexp(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, eps: float = 1e-3, **_: Any
+    ) -> Array:
+        D = {i: self.eta_c * g[i] for i in g}
+        mean = sum(n[i] / a * D[i] for i in g)
+        squares = sum(n[i] / a * (D[i] @ D[i]) for i in g)
+        return max(1.0, squares / (2 * (mean @ mean + eps))) * mean / self.eta_c
+
+    def fedcm(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any) -> Array:
+        A = [sum(sum(m**q for q in range(K[i] - k)) for k in range(K[i])) for i in g]
+        self.past.append(sum(g.values()) / len(g) / np.mean(A))
+        return sum(g.values()) / len(g)
+
+    def ghbm(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any) -> Array:
+        A = [sum(sum(m**q for q in range(K[i] - k)) for k in range(K[i])) for i in g]
+        r = self.fedavg(g, n, K, a, N, P)
+        self.past.append(self.optimizer.lr * r / np.mean(A))
+        return r
 
     def fednova(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, m: float, **_: Any
@@ -317,6 +354,30 @@ class Server:
         self.keep({i: self.old(i) - c + g[i] / A[i] for i in g})
         return sum(g.values()) / len(g)
 
+    def fedau(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, cutoff: int = 50, **_: Any
+    ) -> Array:
+        omega = {}
+        for i in g:
+            intervals, since = [], 0
+            for who in self.came:
+                since += 1
+                if i in who or since == cutoff:
+                    intervals.append(since)
+                    since = 0
+            omega[i] = np.mean(intervals) if intervals else 1.0
+        self.came.append(set(g))
+        return sum(omega[i] * g[i] for i in g) / N
+
+    def feddyn(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, alpha: float = 0.01, **_: Any
+    ) -> Array:
+        D = {i: self.eta_c * g[i] for i in g}
+        h = {i: self.old(i) + alpha * D[i] for i in g}
+        mean = (self.sum(lambda j: 0.0 if j in g else 1.0) + sum(h.values())) / N
+        self.keep(h)
+        return (sum(D.values()) / len(g) + mean / alpha) / self.eta_c
+
     def mifa(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, warmup: str = "all", **_: Any
     ) -> Array:
@@ -324,15 +385,18 @@ class Server:
         self.keep(g)
         return r / (len(self.n) if warmup == "seen" else N)
 
-    def fedvarp(
-        self, g: Any, n: Any, K: Any, a: int, N: int, P: float, weighting: str = "uniform", **_: Any
-    ) -> Array:
-        if weighting == "uniform":
-            r = sum((g[i] - self.old(i)) / len(g) for i in g) + self.sum(lambda j: 1 / N)
-        else:
-            r = sum(n[i] / a * (g[i] - self.old(i)) for i in g) + self.sum(lambda j: self.n[j] / P)
+    def fedstale(
+        self, g: Any, n: Any, K: Any, a: int, N: int, P: float,
+        weighting: str = "uniform", beta: float = 0.5, **_: Any,
+    ) -> Array:  # fmt: skip
+        p = {i: 1 / len(g) if weighting == "uniform" else n[i] / a for i in g}
+        q = {j: 1 / N if weighting == "uniform" else self.n[j] / P for j in self.n}
+        r = sum(p[i] * (g[i] - beta * self.old(i)) for i in g) + beta * self.sum(lambda j: q[j])
         self.keep(g)
         return r
+
+    def fedvarp(self, *args: Any, **o: Any) -> Array:
+        return self.fedstale(*args, **o | {"beta": 1.0})
 
     def cluster_fedvarp(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, clusters: Any, **_: Any

@@ -18,8 +18,15 @@ from tests import reference
 CLIENTS = [f"client-{i}" for i in range(8)]
 
 EXTRA: dict[str, list[dict[str, Any]]] = {
+    "fedavgm": [{}, {"server_momentum": 0.0, "server_lr": 0.5}],
+    "fedexp": [{}, {"eps": 1e-6}],
+    "feddyn": [{}, {"alpha": 1.0}],
+    "fedau": [{"cutoff": 1}, {"cutoff": 2}, {}],
+    "fedcm": [{"client_momentum": 0.0}, {"client_momentum": 0.9, "alpha": 0.4}],
+    "ghbm": [{"client_momentum": 0.0, "tau": 2}, {"client_momentum": 0.9, "server_lr": 0.5}],
     "mifa": [{"warmup": w} for w in ("all", "zeros", "seen")],
     "fedvarp": [{"weighting": w} for w in ("uniform", "examples")],
+    "fedstale": [{}, {"beta": 0.2, "weighting": "examples"}, {"beta": 0.0}],
     "cluster-fedvarp": [{"clusters": 3}, {"clusters": {c: k % 3 for k, c in enumerate(CLIENTS)}}],
     "fednova": [{"client_momentum": m} for m in (0.0, 0.9)],
     "scaffold": [{"client_momentum": m} for m in (0.0, 0.9)],
@@ -34,6 +41,8 @@ CASES = [
 REMEMBERING = {
     name for name in algorithm_names() if hasattr(algorithm(name, Layout({"x": (1,)})), "codec")
 }
+
+MOVING = ("scaffold", "feddyn")  # a record is the old one and what is added to it
 
 
 def reference_server(name: str, layout: Layout, server: Any, **chosen: Any) -> reference.Server:
@@ -71,6 +80,8 @@ def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) 
         default = "fp16" if name == "fedadavr-quant" else "fp32"
         codecs = [default, "fp16", "int8", "int4"]
         memory = {"codec": draw(st.sampled_from(codecs)), "population": population}
+    if name == "fedau":  # which remembers when clients came
+        memory = {"population": draw(st.sampled_from([None, 3, 12]))}
     if name in ("fedadavr", "fedadavr-novr"):
         settings_["optimizer"] = draw(st.sampled_from(sorted(OPTIMIZERS)))
         settings_["weight_decay"] = draw(st.sampled_from([0.0, 0.1]))
@@ -99,11 +110,18 @@ def test_agrees_with_the_reference(name: str, extra: dict[str, Any], data: Any) 
         expected = ref.step(name, w, updates, **reference_options(extra))
         w = server.step(w, updates)
         np.testing.assert_allclose(w, expected, rtol=2e-4, atol=2e-4)
-        if server.memory is not None:
+        # One level of the codec where float32 and float64 round to different sides.
+        level = {"int8": 1 / 127, "int4": 1 / 7}.get(memory.get("codec", ""), 0)
+        if server.needs.correction:
+            for client in CLIENTS[:3]:
+                sent = ref.correction(name, client, **reference_options(extra))
+                largest = max((np.abs(y).max() for y in ref.y.values()), default=0.0)
+                np.testing.assert_allclose(
+                    server.correction(client), sent, rtol=2e-3, atol=1e-4 + 2 * level * largest
+                )
+        if server.memory is not None and server.memory.codec.bits:
             for client, y in ref.y.items():
-                # One level of the codec where float32 and float64 round to different sides.
-                level = {"int8": 1 / 127, "int4": 1 / 7}.get(server.memory.codec.name, 0)
-                slack = 1e-4 + (level * np.abs(y).max() if name == "scaffold" else 0)
+                slack = 1e-4 + (level * np.abs(y).max() if name in MOVING else 0)
                 np.testing.assert_allclose(
                     server.memory.update_of(client), y, rtol=2e-3, atol=slack
                 )

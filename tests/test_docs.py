@@ -125,8 +125,9 @@ def test_links_between_documents_lead_somewhere(path: Path) -> None:
 
 
 def test_every_algorithm_has_its_settings_in_the_guide() -> None:
-    """A new one is missed until docs/algorithms.md has its table, and its equation above it."""
-    text = (ROOT / "docs" / "algorithms.md").read_text()
+    """A new one is missed until a page has its table, and its equation above it."""
+    pages = [ROOT / "docs" / f"{name}.md" for name in ("algorithms", "baselines")]
+    text = "".join(page.read_text() for page in pages)
     listed = re.findall(r"^```{settings} (\S+)$", text, re.MULTILINE)
     ours = [n for n in algorithm_names() if ALGORITHMS.find(n).__module__.startswith("fedadavr.")]
     assert sorted(listed) == sorted([*ours, "every", "memory", "optimizer"])

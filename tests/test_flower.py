@@ -38,7 +38,7 @@ from fedadavr.flower.arrays import BadArrays, Model, view
 from fedadavr.flower.identity import Identities
 from fedadavr.flower.metrics import aggregate, average
 from fedadavr.flower.replies import NothingAccepted
-from fedadavr.flower.strategy import CORRECTION
+from fedadavr.flower.strategy import CORRECTION, SCALE
 from fedadavr.models import build
 from fedadavr.simulation import Engine
 from fedadavr.stores import StoreError
@@ -629,7 +629,7 @@ def test_tensors_apart_give_the_bits_of_one_vector() -> None:
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_the_client_hook_trains_as_the_engine_does(momentum: float) -> None:
-    """Proximal term, correction and steps, around an ordinary PyTorch loop."""
+    """Scale, proximal term, correction and steps, around an ordinary PyTorch loop."""
     torch.manual_seed(0)
     x, y = torch.randn(30, 4), torch.randint(3, (30,))
 
@@ -642,13 +642,13 @@ def test_the_client_hook_trains_as_the_engine_does(momentum: float) -> None:
     correction = np.random.default_rng(2).normal(0, 0.1, layout.size).astype(np.float32)
     flat = FlatModel(net())
     start = flat.w.clone()
-    local_sgd = LocalSGD(0.1, momentum, 2, 7, proximal_mu=0.3)
+    local_sgd = LocalSGD(0.1, momentum, 2, 7, proximal_mu=0.3, gradient_scale=0.4)
     flat.train(start, Arrays(x, y), torch.arange(30), local_sgd, np.random.default_rng(3),
                torch.from_numpy(correction))  # fmt: skip
 
     sent = message({
         "arrays": ArrayRecord({k: Array(v.detach().numpy()) for k, v in plain.named_parameters()}),
-        "config": ConfigRecord({"proximal-mu": 0.3}),
+        "config": ConfigRecord({"proximal-mu": 0.3, SCALE: 0.4}),
         CORRECTION: ArrayRecord({k: Array(v) for k, v in layout.split(correction).items()}),
     })  # fmt: skip
     sgd = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=momentum)

@@ -629,12 +629,15 @@ def test_flowers_names_of_settings_are_understood(
         flower.FedAvg(proximal_mu=0.5)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("name", ["FedAdam", "FedYogi", "FedAdagrad"])
+@pytest.mark.parametrize("name", ["FedAdam", "FedYogi", "FedAdagrad", "FedAvgM"])
 def test_flowers_own_line_gives_flowers_result(name: str) -> None:
     """The class's import is all that changes."""
-    given: dict[str, Any] = {"eta": 0.05, "eta_l": 0.03, "tau": 1e-2, "fraction_evaluate": 0.0,
-                             "min_available_nodes": CLIENTS}  # fmt: skip
-    if name != "FedAdagrad":
+    given: dict[str, Any] = {"fraction_evaluate": 0.0, "min_available_nodes": CLIENTS}
+    if name == "FedAvgM":
+        given |= {"server_learning_rate": 0.5, "server_momentum": 0.7}
+    else:
+        given |= {"eta": 0.05, "eta_l": 0.03, "tau": 1e-2}
+    if name in ("FedAdam", "FedYogi"):
         given |= {"beta_1": 0.8, "beta_2": 0.95}
     first = ArrayRecord({"x": Array(np.linspace(0, 1, 5).astype(np.float32))})
 

@@ -312,7 +312,8 @@ def test_nobody_is_asked_where_no_memory_needs_it(cls: Any, said: list[str]) -> 
     least: dict[str, Any] = {"fraction_evaluate": 0.0, "min_available_nodes": 6}
     if cls.name == "cluster-fedvarp":
         least["clusters"] = 2
-    plain = {"fedavg", "fedprox", "fednova", "fedadagrad", "fedadam", "fedyogi", "fedadavr-novr"}
+    plain = {"fedavg", "fedprox", "fednova", "fedcm", "ghbm", "fedavgm", "fedexp",
+             "fedadagrad", "fedadam", "fedyogi", "fedadavr-novr"}  # fmt: skip
     assert questions(cls(**least)) == (0 if cls.name in plain else 6)
     assert questions(cls(identity="ask", **least)) == 6
     assert not any("known by their nodes'" in line for line in said)

@@ -95,15 +95,18 @@ def test_batch_normalization_is_refused() -> None:
 @pytest.mark.parametrize("mu", [0.0, 0.1])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("corrected", [False, True])
-def test_local_training_is_plain_sgd(mu: float, momentum: float, corrected: bool) -> None:
-    """Against torch.optim.SGD, with a proximal term and a correction added to the gradient."""
+@pytest.mark.parametrize("scale", [1.0, 0.4])
+def test_local_training_is_plain_sgd(
+    mu: float, momentum: float, corrected: bool, scale: float
+) -> None:
+    """Against torch.optim.SGD, whose gradient is scaled, then a proximal term and a correction."""
     torch.manual_seed(1)
     module = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 4))
     data = Arrays(torch.randn(50, 3), torch.arange(50) % 4)
     model = FlatModel(module)
     start = model.w.clone()
     correction = torch.randn(start.shape) if corrected else None
-    local_sgd = LocalSGD(0.05, momentum, epochs=2, batch_size=8, proximal_mu=mu)
+    local_sgd = LocalSGD(0.05, momentum, 2, batch_size=8, proximal_mu=mu, gradient_scale=scale)
     part = torch.arange(5, 45)
     loss, steps = model.train(start, data, part, local_sgd, np.random.default_rng(3), correction)
     result = model.w.clone()
@@ -123,6 +126,7 @@ def test_local_training_is_plain_sgd(mu: float, momentum: float, corrected: bool
             total += float(error.detach()) * len(batch)
             for k, p in enumerate(parameters):
                 assert p.grad is not None
+                p.grad *= scale
                 p.grad += mu * (p.detach() - anchors[k])
                 if shifts is not None:
                     p.grad += shifts[k].view(p.shape)

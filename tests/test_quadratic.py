@@ -26,9 +26,16 @@ ENDS: dict[str, tuple[float, float]] = {
     "fedavg": (0.3, 1.0),
     "fedprox": (0.3, 1.0),
     "fednova": (0.3, 1.0),
+    "fedavgm": (0.3, 3.0),
+    "fedexp": (0.3, 3.0),
     "scaffold": (0.0, 1e-6),
+    "fedau": (0.3, 1.5),
+    "fedcm": (0.3, 1.0),
+    "ghbm": (0.3, 3.0),
+    "feddyn": (0.3, 1.0),  # at its small alpha it has hardly begun: see below
     "mifa": (0.0, 1e-6),
     "fedvarp": (0.0, 1e-6),
+    "fedstale": (0.1, 0.5),  # the half of its memory that it trusts
     "fedadavr-noopt": (0.0, 1e-6),
     "cluster-fedvarp": (0.3, 1.5),  # by a hash, whose groups have nothing in common
     "fedadagrad": (0.01, 0.4),
@@ -54,6 +61,11 @@ def test_memory_takes_the_floor_away(optimizer: str) -> None:
     assert floor("fedadavr", optimizer=optimizer) < 0.5 * floor(
         "fedadavr-novr", optimizer=optimizer
     )
+
+
+def test_feddyn_reaches_the_optimum_where_alpha_is_large() -> None:
+    """h_i moves by alpha client_lr K of the way whenever client i comes: at 1, far enough."""
+    assert floor("feddyn", alpha=1.0) < 1e-4
 
 
 def test_kinds_that_are_told_help_cluster_fedvarp() -> None:

@@ -10,19 +10,27 @@ from fedadavr.algorithms.replies import Rejected, Update
 # not among them is found by its @register.
 from fedadavr.algorithms.fedavg import FedAvg, FedProx
 from fedadavr.algorithms.scaffold import Scaffold
+from fedadavr.algorithms.fedcm import FedCM
+from fedadavr.algorithms.ghbm import GHBM
+from fedadavr.algorithms.feddyn import FedDyn
 from fedadavr.algorithms.fednova import FedNova
 from fedadavr.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
+from fedadavr.algorithms.fedavgm import FedAvgM
+from fedadavr.algorithms.fedexp import FedExP
+from fedadavr.algorithms.fedau import FedAU
 from fedadavr.algorithms.mifa import MIFA
 from fedadavr.algorithms.fedvarp import ClusterFedVARP, FedVARP
+from fedadavr.algorithms.fedstale import FedStale
 from fedadavr.algorithms.fedadavr import FedAdaVR, FedAdaVRNoOpt, FedAdaVRNoVR, FedAdaVRQuant
 from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
 from fedadavr.algorithms.registry import algorithm, algorithm_names, register, settings_of
 
 __all__ = [
-    "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort", "Direction",
-    "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus", "FedAdaVRQuant", "FedAdagrad",
-    "FedAdam", "FedAvg", "FedNova", "FedProx", "FedVARP", "FedYogi", "Rejected", "Remembering",
-    "Scaffold", "Stored", "Update", "algorithm", "algorithm_names", "register", "settings_of",
+    "GHBM", "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort",
+    "Direction", "FedAU", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus",
+    "FedAdaVRQuant", "FedAdagrad", "FedAdam", "FedAvg", "FedAvgM", "FedCM", "FedDyn", "FedExP",
+    "FedNova", "FedProx", "FedStale", "FedVARP", "FedYogi", "Rejected", "Remembering", "Scaffold",
+    "Stored", "Update", "algorithm", "algorithm_names", "register", "settings_of",
 ]  # fmt: skip
 
 

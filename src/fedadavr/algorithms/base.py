@@ -127,6 +127,10 @@ class Algorithm(ServerState, ABC):
         """The number of examples behind each record of the cohort."""
         return bounds.remembered_sizes(self, cohort, records)
 
+    def labels(self, cohort: Cohort) -> list[int] | None:
+        """A number to keep with each record: which vector predicts it, from 1; None: none does."""
+        return None if cohort.assignment is None else (cohort.assignment.of + 1).tolist()
+
     def stored(self, cohort: Cohort) -> Stored:
         """What a round remembers; called before the cohort is counted in the population."""
         return Stored(share=np.ones(len(cohort)))
@@ -284,7 +288,7 @@ class Adaptive(Algorithm):
 
     _: KW_ONLY
     optimizer: str = "adam"
-    """sgd, adagrad, adam, adabelief, yogi or lamb."""
+    """sgd, momentum, adagrad, adam, adabelief, yogi or lamb."""
     beta1: float | None = None
     """Decay of the first moment; None: the optimizer's default."""
     beta2: float | None = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from fedadavr.memory.vectors import Assignment
+from fedadavr.stores.store import Record
 
 Floats = npt.NDArray[np.float64]
 
@@ -19,6 +20,9 @@ class ClientNeeds:
 
     proximal_mu: float = 0.0
     """Add proximal_mu * (w - w_start) to each gradient."""
+
+    gradient_scale: float = 1.0
+    """Multiply each gradient by it, before anything is added."""
 
     correction: bool = False
     """Add the vector `algorithm.correction(client)` to each gradient, before momentum."""
@@ -45,6 +49,8 @@ class Cohort:
     owners: Sequence[int] = ()  # the nodes they came from, 0 where not known
     differences: npt.NDArray[np.bool_] | bool = False  # whose replies are w - w_i, not w_i
     assignment: Assignment | None = None  # which vector predicts each, where there is such a memory
+    lengths: Floats = field(default_factory=lambda: np.zeros(0))  # |w - w_i| after clipping
+    records: Sequence[Record | None] = ()  # what is remembered under each key, None: nothing yet
     count: int = 0  # N, the clients of the population
     weight: float = 0.0  # P, the sum of the population's weights in the memory's total
 

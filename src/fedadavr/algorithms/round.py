@@ -29,12 +29,13 @@ class Round:
     """
 
     def __init__(self, server: Algorithm, w: Vector, cohort: Cohort, weights: Weights) -> None:
-        self.server, self.cohort, self.weights = server, cohort, weights
+        self.server, self.weights = server, weights
         layout, memory, vectors = server.layout, server.memory, server.vectors
         if memory is None:
             self.records = CohortRecords.blank(cohort.keys)
         else:
             self.records = memory.open(cohort.keys)
+        self.cohort = cohort = replace(cohort, records=self.records.records)
         bounds.check_owners(cohort, self.records)
         sign = np.where(cohort.differences, np.float32(-1), np.float32(1))
         inverse = sign * np.float32(1 / server.client_lr)
@@ -130,10 +131,9 @@ class Round:
         if memory is not None:
             memory.codec.warn_if_saturated(self.tops, f"round {server.round + 1}")
             records.new_scale[...] = memory.codec.scales(self.tops)
-            assignment = self.cohort.assignment
-            labels = None if assignment is None else (assignment.of + 1).tolist()
-            self.after = memory.admit(records, server.sizes(self.cohort, records), labels)
-        self.cohort = self._counted(self.cohort)
+            sizes, labels = server.sizes(self.cohort, records), server.labels(self.cohort)
+            self.after = memory.admit(records, sizes, labels)
+        self.cohort = self._counted(replace(self.cohort, lengths=self.lengths))
 
     def dismiss(self) -> None:
         """Take back what `admit` has counted: the round cannot be made."""

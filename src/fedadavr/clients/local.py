@@ -23,6 +23,7 @@ class LocalSGD:
     epochs: int
     batch_size: int
     proximal_mu: float = 0.0
+    gradient_scale: float = 1.0
 
     def steps(self, examples: int) -> int:
         """How many steps a client with that many examples takes."""
@@ -97,8 +98,8 @@ class FlatModel:
         path.read(self.w)
         w, gradient, lr = path.w, path.gradient, local_sgd.lr
         first = w.clone() if local_sgd.proximal_mu else w
-        decay = local_sgd.momentum
-        if not path.decays or local_sgd.proximal_mu or shift is not None:
+        decay, scale = local_sgd.momentum, local_sgd.gradient_scale
+        if not path.decays or local_sgd.proximal_mu or shift is not None or scale != 1:
             decay = 0.0
         gradient.zero_()
         velocity = torch.zeros_like(w) if local_sgd.momentum and not decay else None
@@ -109,6 +110,8 @@ class FlatModel:
             for batch in order.split(local_sgd.batch_size):
                 losses += path.differentiate(inputs[batch], targets[batch], decay) * len(batch)
                 seen += len(batch)
+                if scale != 1:
+                    gradient.mul_(scale)
                 if local_sgd.proximal_mu:
                     gradient.add_(w - first, alpha=local_sgd.proximal_mu)
                 if shift is not None:

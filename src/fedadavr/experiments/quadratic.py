@@ -57,7 +57,8 @@ class Quadratic:
         center, h, x = self.centers[client], self.curvature, w.copy()
         velocity = np.zeros_like(x)
         for _ in range(self.local_steps):
-            gradient = h * (x - center) + needs.proximal_mu * (x - w) + correction
+            gradient = needs.gradient_scale * h * (x - center) + correction
+            gradient += needs.proximal_mu * (x - w)
             velocity = (needs.momentum or 0.0) * velocity + gradient
             x -= np.float32(self.client_lr) * velocity
         return Update(name, x.astype(np.float32), examples=10, steps=self.local_steps)

@@ -94,7 +94,7 @@ def run(
         assert experiment.batch_size is not None
         local_sgd = LocalSGD(
             experiment.client_lr, experiment.momentum, experiment.local_epochs,
-            experiment.batch_size, server.needs.proximal_mu,
+            experiment.batch_size, server.needs.proximal_mu, server.needs.gradient_scale,
         )  # fmt: skip
         stop = Stop()
         try:

@@ -6,6 +6,7 @@ from typing import Any
 from fedadavr.flower.asking import answer_identity
 from fedadavr.flower.client_hook import ClientHook
 from fedadavr.flower.strategies import (
+    GHBM,
     MIFA,
     ClusterFedVARP,
     FedAdagrad,
@@ -15,9 +16,15 @@ from fedadavr.flower.strategies import (
     FedAdaVRNoVR,
     FedAdaVRPlus,
     FedAdaVRQuant,
+    FedAU,
     FedAvg,
+    FedAvgM,
+    FedCM,
+    FedDyn,
+    FedExP,
     FedNova,
     FedProx,
+    FedStale,
     FedVARP,
     FedYogi,
     Scaffold,
@@ -25,9 +32,11 @@ from fedadavr.flower.strategies import (
 from fedadavr.flower.strategy import Strategy
 
 __all__ = [
+    "GHBM",
     "MIFA",
     "ClientHook",
     "ClusterFedVARP",
+    "FedAU",
     "FedAdaVR",
     "FedAdaVRNoOpt",
     "FedAdaVRNoVR",
@@ -36,8 +45,13 @@ __all__ = [
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
+    "FedAvgM",
+    "FedCM",
+    "FedDyn",
+    "FedExP",
     "FedNova",
     "FedProx",
+    "FedStale",
     "FedVARP",
     "FedYogi",
     "Scaffold",

@@ -8,6 +8,7 @@ from typing import Any
 ALIASES = {
     "eta": "server_lr",
     "eta_l": "client_lr",
+    "server_learning_rate": "server_lr",
     "beta_1": "beta1",
     "beta_2": "beta2",
     "proximal_mu": "mu",

@@ -1,4 +1,4 @@
-"""The client's part of FedProx, SCAFFOLD and FedNova, for any PyTorch training loop."""
+"""The client's part of FedProx, SCAFFOLD, FedNova and such, for any PyTorch training loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message
 
-from fedadavr.flower.strategy import CORRECTION, PROXIMAL, STEPS
+from fedadavr.flower.strategy import CORRECTION, PROXIMAL, SCALE, STEPS
 
 if TYPE_CHECKING:
     import torch
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class ClientHook:
     """Does what the server's algorithm asks, before each step of the client's optimizer.
 
-    It adds the proximal term and the correction to the gradients and counts the steps; the training
-    loop stays as it is::
+    It scales the gradients, adds the proximal term and the correction to them, and counts the
+    steps; the training loop stays as it is::
 
         with ClientHook(message, model, optimizer) as hook:
             for x, y in batches:
@@ -34,10 +34,11 @@ class ClientHook:
     ) -> None:
         self.steps = 0
         self._parameters = dict(model.named_parameters())
-        self._mu = 0.0
+        self._mu, self._scale = 0.0, 1.0
         for record in message.content.values():
-            if isinstance(record, ConfigRecord) and PROXIMAL in record:
-                self._mu = float(record[PROXIMAL])  # type: ignore[arg-type]
+            if isinstance(record, ConfigRecord):
+                self._mu = float(record.get(PROXIMAL, self._mu))  # type: ignore[arg-type]
+                self._scale = float(record.get(SCALE, self._scale))  # type: ignore[arg-type]
         self._start = (
             {name: p.detach().clone() for name, p in self._parameters.items()} if self._mu else {}
         )
@@ -59,6 +60,8 @@ class ClientHook:
         for name, parameter in self._parameters.items():
             if parameter.grad is None:
                 continue
+            if self._scale != 1:
+                parameter.grad.mul_(self._scale)
             if self._mu:
                 parameter.grad.add_(parameter.detach() - self._start[name], alpha=self._mu)
             if name in self._correction:

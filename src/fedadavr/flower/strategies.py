@@ -49,6 +49,13 @@ class FedVARP(Strategy):
 
 
 @documented
+class FedStale(Strategy):
+    """FedVARP that trusts its memory by a fixed share (`beta`)."""
+
+    name = "fedstale"
+
+
+@documented
 class ClusterFedVARP(Strategy):
     """FedVARP with one memory a cluster (`clusters`)."""
 
@@ -70,6 +77,27 @@ class Scaffold(Strategy):
 
 
 @documented
+class FedDyn(Strategy):
+    """FedDyn; its clients train with `fedadavr.flower.ClientHook`."""
+
+    name = "feddyn"
+
+
+@documented
+class FedCM(Strategy):
+    """FedCM; its clients train with `fedadavr.flower.ClientHook`."""
+
+    name = "fedcm"
+
+
+@documented
+class GHBM(Strategy):
+    """GHBM; its clients train with `fedadavr.flower.ClientHook`."""
+
+    name = "ghbm"
+
+
+@documented
 class FedNova(Strategy):
     """FedNova; its clients report `num-steps`, which `fedadavr.flower.ClientHook` counts."""
 
@@ -88,6 +116,27 @@ class FedAvg(Strategy):
     """FedAvg, with resume and replies checked one by one."""
 
     name = "fedavg"
+
+
+@documented
+class FedAvgM(Strategy):
+    """FedAvgM, as Flower computes it, with the momentum 0.9 unless told (`server_momentum`)."""
+
+    name = "fedavgm"
+
+
+@documented
+class FedExP(Strategy):
+    """FedExP: FedAvg that steps further where the clients' updates differ."""
+
+    name = "fedexp"
+
+
+@documented
+class FedAU(Strategy):
+    """FedAU: clients that come seldom count for more; keeps when they came, and no update."""
+
+    name = "fedau"
 
 
 @documented

@@ -108,8 +108,8 @@ class FedAdaVR(Strategy):
         Forget a client that was not seen for so many rounds; None: never.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
         The first sum's weights: n_i/a; n_i/P, as the paper reads literally; or N n_i/(|S| P).
-    optimizer : Literal['sgd', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
-        sgd, adagrad, adam, adabelief, yogi or lamb.
+    optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
+        sgd, momentum, adagrad, adam, adabelief, yogi or lamb.
     beta1 : float | None, default None
         Decay of the first moment; None: the optimizer's default.
     beta2 : float | None, default None
@@ -124,6 +124,8 @@ class FedAdaVR(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     beta_1 : float | None
         Flower's name of `beta1`.
     beta_2 : float | None
@@ -171,7 +173,7 @@ class FedAdaVR(Strategy):
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
-        optimizer: Literal["sgd", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
+        optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
         beta2: float | None = None,
         eps: float | None = None,
@@ -179,6 +181,7 @@ class FedAdaVR(Strategy):
         trust_ratio: Literal["tensor", "global"] = "tensor",
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
         beta_1: float | None = ...,
         beta_2: float | None = ...,
     ) -> None: ...
@@ -275,8 +278,8 @@ class FedAdaVRQuant(Strategy):
         Forget a client that was not seen for so many rounds; None: never.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
         The first sum's weights: n_i/a; n_i/P, as the paper reads literally; or N n_i/(|S| P).
-    optimizer : Literal['sgd', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
-        sgd, adagrad, adam, adabelief, yogi or lamb.
+    optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
+        sgd, momentum, adagrad, adam, adabelief, yogi or lamb.
     beta1 : float | None, default None
         Decay of the first moment; None: the optimizer's default.
     beta2 : float | None, default None
@@ -291,6 +294,8 @@ class FedAdaVRQuant(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     beta_1 : float | None
         Flower's name of `beta1`.
     beta_2 : float | None
@@ -338,7 +343,7 @@ class FedAdaVRQuant(Strategy):
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
-        optimizer: Literal["sgd", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
+        optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
         beta2: float | None = None,
         eps: float | None = None,
@@ -346,6 +351,7 @@ class FedAdaVRQuant(Strategy):
         trust_ratio: Literal["tensor", "global"] = "tensor",
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
         beta_1: float | None = ...,
         beta_2: float | None = ...,
     ) -> None: ...
@@ -434,8 +440,8 @@ class FedAdaVRNoVR(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    optimizer : Literal['sgd', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
-        sgd, adagrad, adam, adabelief, yogi or lamb.
+    optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
+        sgd, momentum, adagrad, adam, adabelief, yogi or lamb.
     beta1 : float | None, default None
         Decay of the first moment; None: the optimizer's default.
     beta2 : float | None, default None
@@ -450,6 +456,8 @@ class FedAdaVRNoVR(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     beta_1 : float | None
         Flower's name of `beta1`.
     beta_2 : float | None
@@ -493,7 +501,7 @@ class FedAdaVRNoVR(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        optimizer: Literal["sgd", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
+        optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
         beta2: float | None = None,
         eps: float | None = None,
@@ -501,6 +509,7 @@ class FedAdaVRNoVR(Strategy):
         trust_ratio: Literal["tensor", "global"] = "tensor",
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
         beta_1: float | None = ...,
         beta_2: float | None = ...,
     ) -> None: ...
@@ -601,6 +610,8 @@ class FedAdaVRNoOpt(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     """
 
     name: ClassVar[str]
@@ -646,6 +657,7 @@ class FedAdaVRNoOpt(Strategy):
         weighting: Literal["cohort", "population", "ht"] = "cohort",
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
     ) -> None: ...
 
 class FedAdaVRPlus(Strategy):
@@ -738,8 +750,8 @@ class FedAdaVRPlus(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
-    optimizer : Literal['sgd', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
-        sgd, adagrad, adam, adabelief, yogi or lamb.
+    optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
+        sgd, momentum, adagrad, adam, adabelief, yogi or lamb.
     beta1 : float | None, default None
         Decay of the first moment; None: the optimizer's default.
     beta2 : float | None, default None
@@ -768,6 +780,8 @@ class FedAdaVRPlus(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     beta_1 : float | None
         Flower's name of `beta1`.
     beta_2 : float | None
@@ -814,7 +828,7 @@ class FedAdaVRPlus(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
-        optimizer: Literal["sgd", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
+        optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
         beta2: float | None = None,
         eps: float | None = None,
@@ -829,6 +843,7 @@ class FedAdaVRPlus(Strategy):
         sampler: Literal["uniform", "kinds"] = "uniform",
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
         beta_1: float | None = ...,
         beta_2: float | None = ...,
     ) -> None: ...
@@ -929,6 +944,8 @@ class FedVARP(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     """
 
     name: ClassVar[str]
@@ -974,6 +991,156 @@ class FedVARP(Strategy):
         weighting: Literal["uniform", "examples"] = "uniform",
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
+    ) -> None: ...
+
+class FedStale(Strategy):
+    """FedVARP that trusts its memory by a fixed share (`beta`).
+
+    Settings that are not given are, with a store that holds rounds, what these were made with; else
+    their defaults.
+
+    Parameters
+    ----------
+    fraction_train : float, default 1.0
+        Share of the connected clients that train in a round.
+    fraction_evaluate : float, default 1.0
+        Share of the connected clients that evaluate; 0: nobody does.
+    min_train_nodes : int, default 2
+        Train with at least so many clients, whatever the share.
+    min_evaluate_nodes : int, default 2
+        Evaluate with at least so many clients, whatever the share.
+    min_available_nodes : int, default 2
+        Wait until so many clients are connected.
+    weighted_by_key : str, default 'num-examples'
+        The metric of a reply that tells its number of examples.
+    arrayrecord_key : str, default 'arrays'
+        The name of the record in which the model is sent.
+    configrecord_key : str, default 'config'
+        The name of the record in which the config is sent.
+    train_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        Makes one MetricRecord of the training replies' and the name of their weight; None: the
+        weighted mean.
+    evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        The same for the evaluation's replies.
+    store : str, optional
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
+    store_timeout : float, default 3600.0
+        Seconds that a round waits for a store that cannot be read or written, with its replies
+        kept; then the run ends, and can be continued from the last commit.
+    encrypt_with : str or Path, optional
+        A file with 32 bytes, the key that the client records are encrypted with.
+    commit_every : int, default 1
+        Commit every so many rounds; until then a crash loses them.
+    authenticated : bool, default False
+        Nodes have registered keys (`--enable-supernode-auth`), so that their ids are theirs across
+        runs, and a client's id stays with its node for good.
+    clients : str, Path or Mapping[str, str], optional
+        Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
+    expire_after : int, default 10
+        Rounds after which a client that never trained and is not connected any more is not counted
+        in the population.
+    seed : int, default 42
+        Seed of who is sampled.
+    buffers : Sequence[str], default ()
+        Arrays that are not to be optimized, beside integers and running statistics.
+    identity_timeout : float, default 120.0
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
+    max_rejected_rounds : int, default 3
+        Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
+    server_lr : float | None, default None
+        Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
+    client_lr : float, default 1.0
+        Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
+    clip : float, default 50.0
+        Clip to the median length of late an update that is so many times longer; 0: never.
+    max_norm : float | None, default None
+        Reject an update whose |w - w_i| is larger; None: no bound beside `clip`.
+    max_examples : int | None, default None
+        Reject a reply that claims more examples; None: than a thousand times the median known.
+    max_steps : int | None, default None
+        Reject a reply that claims more local steps; None: as with `max_examples`.
+    max_share : float | None, default None
+        The largest share of a cohort's examples that one client counts with; None: any.
+    snapshot_every : int | None, default None
+        Keep the store as it is every so many rounds, to be able to go back; None: never.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
+        How updates are stored: fp32, fp16, int8 or int4.
+    population : int | Mapping[str, int] | None, default None
+        How many clients there are, or their sizes; None: those seen so far.
+    prune_after : int | None, default None
+        Forget a client that was not seen for so many rounds; None: never.
+    weighting : Literal['uniform', 'examples'], default 'uniform'
+        Each client counts the same, as its authors have it; or by its examples, in both sums.
+    beta : float, default 0.5
+        How far the stale updates are trusted, from 0 to 1; less where some clients hardly come.
+    eta : float | None
+        Flower's name of `server_lr`.
+    eta_l : float
+        Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 2,
+        min_evaluate_nodes: int = 2,
+        min_available_nodes: int = 2,
+        weighted_by_key: str = "num-examples",
+        arrayrecord_key: str = "arrays",
+        configrecord_key: str = "config",
+        train_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        *,
+        store: str | None = None,
+        resume: Resume = "auto",
+        store_timeout: float = 3600.0,
+        encrypt_with: str | Path | None = None,
+        commit_every: int = 1,
+        authenticated: bool = False,
+        clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
+        expire_after: int = 10,
+        seed: int = 42,
+        buffers: Sequence[str] = (),
+        identity_timeout: float = 120.0,
+        max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
+        server_lr: float | None = None,
+        client_lr: float = 1.0,
+        clip: float = 50.0,
+        max_norm: float | None = None,
+        max_examples: int | None = None,
+        max_steps: int | None = None,
+        max_share: float | None = None,
+        snapshot_every: int | None = None,
+        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        population: int | Mapping[str, int] | None = None,
+        prune_after: int | None = None,
+        weighting: Literal["uniform", "examples"] = "uniform",
+        beta: float = 0.5,
+        eta: float | None = ...,
+        eta_l: float = ...,
+        server_learning_rate: float | None = ...,
     ) -> None: ...
 
 class ClusterFedVARP(Strategy):
@@ -1072,6 +1239,8 @@ class ClusterFedVARP(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     """
 
     name: ClassVar[str]
@@ -1117,6 +1286,7 @@ class ClusterFedVARP(Strategy):
         clusters: int | Mapping[str, int] = 10,
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
     ) -> None: ...
 
 class MIFA(Strategy):
@@ -1215,6 +1385,8 @@ class MIFA(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     """
 
     name: ClassVar[str]
@@ -1260,6 +1432,7 @@ class MIFA(Strategy):
         warmup: Literal["all", "zeros", "seen"] = "all",
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
     ) -> None: ...
 
 class Scaffold(Strategy):
@@ -1358,6 +1531,8 @@ class Scaffold(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     """
 
     name: ClassVar[str]
@@ -1403,6 +1578,436 @@ class Scaffold(Strategy):
         client_momentum: float = 0.0,
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
+    ) -> None: ...
+
+class FedDyn(Strategy):
+    """FedDyn; its clients train with `fedadavr.flower.ClientHook`.
+
+    Settings that are not given are, with a store that holds rounds, what these were made with; else
+    their defaults.
+
+    Parameters
+    ----------
+    fraction_train : float, default 1.0
+        Share of the connected clients that train in a round.
+    fraction_evaluate : float, default 1.0
+        Share of the connected clients that evaluate; 0: nobody does.
+    min_train_nodes : int, default 2
+        Train with at least so many clients, whatever the share.
+    min_evaluate_nodes : int, default 2
+        Evaluate with at least so many clients, whatever the share.
+    min_available_nodes : int, default 2
+        Wait until so many clients are connected.
+    weighted_by_key : str, default 'num-examples'
+        The metric of a reply that tells its number of examples.
+    arrayrecord_key : str, default 'arrays'
+        The name of the record in which the model is sent.
+    configrecord_key : str, default 'config'
+        The name of the record in which the config is sent.
+    train_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        Makes one MetricRecord of the training replies' and the name of their weight; None: the
+        weighted mean.
+    evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        The same for the evaluation's replies.
+    store : str, optional
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
+    store_timeout : float, default 3600.0
+        Seconds that a round waits for a store that cannot be read or written, with its replies
+        kept; then the run ends, and can be continued from the last commit.
+    encrypt_with : str or Path, optional
+        A file with 32 bytes, the key that the client records are encrypted with.
+    commit_every : int, default 1
+        Commit every so many rounds; until then a crash loses them.
+    authenticated : bool, default False
+        Nodes have registered keys (`--enable-supernode-auth`), so that their ids are theirs across
+        runs, and a client's id stays with its node for good.
+    clients : str, Path or Mapping[str, str], optional
+        Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
+    expire_after : int, default 10
+        Rounds after which a client that never trained and is not connected any more is not counted
+        in the population.
+    seed : int, default 42
+        Seed of who is sampled.
+    buffers : Sequence[str], default ()
+        Arrays that are not to be optimized, beside integers and running statistics.
+    identity_timeout : float, default 120.0
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
+    max_rejected_rounds : int, default 3
+        Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
+    server_lr : float | None, default None
+        Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
+    client_lr : float, default 1.0
+        Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
+    clip : float, default 50.0
+        Clip to the median length of late an update that is so many times longer; 0: never.
+    max_norm : float | None, default None
+        Reject an update whose |w - w_i| is larger; None: no bound beside `clip`.
+    max_examples : int | None, default None
+        Reject a reply that claims more examples; None: than a thousand times the median known.
+    max_steps : int | None, default None
+        Reject a reply that claims more local steps; None: as with `max_examples`.
+    max_share : float | None, default None
+        The largest share of a cohort's examples that one client counts with; None: any.
+    snapshot_every : int | None, default None
+        Keep the store as it is every so many rounds, to be able to go back; None: never.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
+        How updates are stored: fp32, fp16, int8 or int4.
+    population : int | Mapping[str, int] | None, default None
+        How many clients there are, or their sizes; None: those seen so far.
+    prune_after : int | None, default None
+        Forget a client that was not seen for so many rounds; None: never.
+    alpha : float, default 0.01
+        Weight of the dynamic regularizer; the authors chose among 0.1, 0.01 and 0.001.
+    eta : float | None
+        Flower's name of `server_lr`.
+    eta_l : float
+        Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 2,
+        min_evaluate_nodes: int = 2,
+        min_available_nodes: int = 2,
+        weighted_by_key: str = "num-examples",
+        arrayrecord_key: str = "arrays",
+        configrecord_key: str = "config",
+        train_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        *,
+        store: str | None = None,
+        resume: Resume = "auto",
+        store_timeout: float = 3600.0,
+        encrypt_with: str | Path | None = None,
+        commit_every: int = 1,
+        authenticated: bool = False,
+        clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
+        expire_after: int = 10,
+        seed: int = 42,
+        buffers: Sequence[str] = (),
+        identity_timeout: float = 120.0,
+        max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
+        server_lr: float | None = None,
+        client_lr: float = 1.0,
+        clip: float = 50.0,
+        max_norm: float | None = None,
+        max_examples: int | None = None,
+        max_steps: int | None = None,
+        max_share: float | None = None,
+        snapshot_every: int | None = None,
+        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        population: int | Mapping[str, int] | None = None,
+        prune_after: int | None = None,
+        alpha: float = 0.01,
+        eta: float | None = ...,
+        eta_l: float = ...,
+        server_learning_rate: float | None = ...,
+    ) -> None: ...
+
+class FedCM(Strategy):
+    """FedCM; its clients train with `fedadavr.flower.ClientHook`.
+
+    Settings that are not given are, with a store that holds rounds, what these were made with; else
+    their defaults.
+
+    Parameters
+    ----------
+    fraction_train : float, default 1.0
+        Share of the connected clients that train in a round.
+    fraction_evaluate : float, default 1.0
+        Share of the connected clients that evaluate; 0: nobody does.
+    min_train_nodes : int, default 2
+        Train with at least so many clients, whatever the share.
+    min_evaluate_nodes : int, default 2
+        Evaluate with at least so many clients, whatever the share.
+    min_available_nodes : int, default 2
+        Wait until so many clients are connected.
+    weighted_by_key : str, default 'num-examples'
+        The metric of a reply that tells its number of examples.
+    arrayrecord_key : str, default 'arrays'
+        The name of the record in which the model is sent.
+    configrecord_key : str, default 'config'
+        The name of the record in which the config is sent.
+    train_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        Makes one MetricRecord of the training replies' and the name of their weight; None: the
+        weighted mean.
+    evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        The same for the evaluation's replies.
+    store : str, optional
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
+    store_timeout : float, default 3600.0
+        Seconds that a round waits for a store that cannot be read or written, with its replies
+        kept; then the run ends, and can be continued from the last commit.
+    encrypt_with : str or Path, optional
+        A file with 32 bytes, the key that the client records are encrypted with.
+    commit_every : int, default 1
+        Commit every so many rounds; until then a crash loses them.
+    authenticated : bool, default False
+        Nodes have registered keys (`--enable-supernode-auth`), so that their ids are theirs across
+        runs, and a client's id stays with its node for good.
+    clients : str, Path or Mapping[str, str], optional
+        Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
+    expire_after : int, default 10
+        Rounds after which a client that never trained and is not connected any more is not counted
+        in the population.
+    seed : int, default 42
+        Seed of who is sampled.
+    buffers : Sequence[str], default ()
+        Arrays that are not to be optimized, beside integers and running statistics.
+    identity_timeout : float, default 120.0
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
+    max_rejected_rounds : int, default 3
+        Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
+    server_lr : float | None, default None
+        Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
+    client_lr : float, default 1.0
+        Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
+    clip : float, default 50.0
+        Clip to the median length of late an update that is so many times longer; 0: never.
+    max_norm : float | None, default None
+        Reject an update whose |w - w_i| is larger; None: no bound beside `clip`.
+    max_examples : int | None, default None
+        Reject a reply that claims more examples; None: than a thousand times the median known.
+    max_steps : int | None, default None
+        Reject a reply that claims more local steps; None: as with `max_examples`.
+    max_share : float | None, default None
+        The largest share of a cohort's examples that one client counts with; None: any.
+    snapshot_every : int | None, default None
+        Keep the store as it is every so many rounds, to be able to go back; None: never.
+    client_momentum : float, default 0.0
+        Momentum of the clients' SGD, on which the number of effective steps depends.
+    alpha : float, default 0.1
+        The weight of a client's own gradient against the federation's.
+    eta : float | None
+        Flower's name of `server_lr`.
+    eta_l : float
+        Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 2,
+        min_evaluate_nodes: int = 2,
+        min_available_nodes: int = 2,
+        weighted_by_key: str = "num-examples",
+        arrayrecord_key: str = "arrays",
+        configrecord_key: str = "config",
+        train_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        *,
+        store: str | None = None,
+        resume: Resume = "auto",
+        store_timeout: float = 3600.0,
+        encrypt_with: str | Path | None = None,
+        commit_every: int = 1,
+        authenticated: bool = False,
+        clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
+        expire_after: int = 10,
+        seed: int = 42,
+        buffers: Sequence[str] = (),
+        identity_timeout: float = 120.0,
+        max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
+        server_lr: float | None = None,
+        client_lr: float = 1.0,
+        clip: float = 50.0,
+        max_norm: float | None = None,
+        max_examples: int | None = None,
+        max_steps: int | None = None,
+        max_share: float | None = None,
+        snapshot_every: int | None = None,
+        client_momentum: float = 0.0,
+        alpha: float = 0.1,
+        eta: float | None = ...,
+        eta_l: float = ...,
+        server_learning_rate: float | None = ...,
+    ) -> None: ...
+
+class GHBM(Strategy):
+    """GHBM; its clients train with `fedadavr.flower.ClientHook`.
+
+    Settings that are not given are, with a store that holds rounds, what these were made with; else
+    their defaults.
+
+    Parameters
+    ----------
+    fraction_train : float, default 1.0
+        Share of the connected clients that train in a round.
+    fraction_evaluate : float, default 1.0
+        Share of the connected clients that evaluate; 0: nobody does.
+    min_train_nodes : int, default 2
+        Train with at least so many clients, whatever the share.
+    min_evaluate_nodes : int, default 2
+        Evaluate with at least so many clients, whatever the share.
+    min_available_nodes : int, default 2
+        Wait until so many clients are connected.
+    weighted_by_key : str, default 'num-examples'
+        The metric of a reply that tells its number of examples.
+    arrayrecord_key : str, default 'arrays'
+        The name of the record in which the model is sent.
+    configrecord_key : str, default 'config'
+        The name of the record in which the config is sent.
+    train_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        Makes one MetricRecord of the training replies' and the name of their weight; None: the
+        weighted mean.
+    evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        The same for the evaluation's replies.
+    store : str, optional
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
+    store_timeout : float, default 3600.0
+        Seconds that a round waits for a store that cannot be read or written, with its replies
+        kept; then the run ends, and can be continued from the last commit.
+    encrypt_with : str or Path, optional
+        A file with 32 bytes, the key that the client records are encrypted with.
+    commit_every : int, default 1
+        Commit every so many rounds; until then a crash loses them.
+    authenticated : bool, default False
+        Nodes have registered keys (`--enable-supernode-auth`), so that their ids are theirs across
+        runs, and a client's id stays with its node for good.
+    clients : str, Path or Mapping[str, str], optional
+        Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
+    expire_after : int, default 10
+        Rounds after which a client that never trained and is not connected any more is not counted
+        in the population.
+    seed : int, default 42
+        Seed of who is sampled.
+    buffers : Sequence[str], default ()
+        Arrays that are not to be optimized, beside integers and running statistics.
+    identity_timeout : float, default 120.0
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
+    max_rejected_rounds : int, default 3
+        Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
+    server_lr : float | None, default None
+        Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
+    client_lr : float, default 1.0
+        Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
+    clip : float, default 50.0
+        Clip to the median length of late an update that is so many times longer; 0: never.
+    max_norm : float | None, default None
+        Reject an update whose |w - w_i| is larger; None: no bound beside `clip`.
+    max_examples : int | None, default None
+        Reject a reply that claims more examples; None: than a thousand times the median known.
+    max_steps : int | None, default None
+        Reject a reply that claims more local steps; None: as with `max_examples`.
+    max_share : float | None, default None
+        The largest share of a cohort's examples that one client counts with; None: any.
+    snapshot_every : int | None, default None
+        Keep the store as it is every so many rounds, to be able to go back; None: never.
+    client_momentum : float, default 0.0
+        Momentum of the clients' SGD, on which the number of effective steps depends.
+    tau : int, default 10
+        How many rounds back: about one over the share of clients that come to a round.
+    beta : float, default 0.9
+        Weight of the momentum.
+    eta : float | None
+        Flower's name of `server_lr`.
+    eta_l : float
+        Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 2,
+        min_evaluate_nodes: int = 2,
+        min_available_nodes: int = 2,
+        weighted_by_key: str = "num-examples",
+        arrayrecord_key: str = "arrays",
+        configrecord_key: str = "config",
+        train_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        *,
+        store: str | None = None,
+        resume: Resume = "auto",
+        store_timeout: float = 3600.0,
+        encrypt_with: str | Path | None = None,
+        commit_every: int = 1,
+        authenticated: bool = False,
+        clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
+        expire_after: int = 10,
+        seed: int = 42,
+        buffers: Sequence[str] = (),
+        identity_timeout: float = 120.0,
+        max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
+        server_lr: float | None = None,
+        client_lr: float = 1.0,
+        clip: float = 50.0,
+        max_norm: float | None = None,
+        max_examples: int | None = None,
+        max_steps: int | None = None,
+        max_share: float | None = None,
+        snapshot_every: int | None = None,
+        client_momentum: float = 0.0,
+        tau: int = 10,
+        beta: float = 0.9,
+        eta: float | None = ...,
+        eta_l: float = ...,
+        server_learning_rate: float | None = ...,
     ) -> None: ...
 
 class FedNova(Strategy):
@@ -1495,6 +2100,8 @@ class FedNova(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     """
 
     name: ClassVar[str]
@@ -1537,6 +2144,7 @@ class FedNova(Strategy):
         client_momentum: float = 0.0,
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
     ) -> None: ...
 
 class FedProx(Strategy):
@@ -1629,6 +2237,8 @@ class FedProx(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     proximal_mu : float
         Flower's name of `mu`.
     """
@@ -1673,6 +2283,7 @@ class FedProx(Strategy):
         mu: float = 0.01,
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
         proximal_mu: float = ...,
     ) -> None: ...
 
@@ -1764,6 +2375,8 @@ class FedAvg(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     """
 
     name: ClassVar[str]
@@ -1805,6 +2418,424 @@ class FedAvg(Strategy):
         snapshot_every: int | None = None,
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
+    ) -> None: ...
+
+class FedAvgM(Strategy):
+    """FedAvgM, as Flower computes it, with the momentum 0.9 unless told (`server_momentum`).
+
+    Settings that are not given are, with a store that holds rounds, what these were made with; else
+    their defaults.
+
+    Parameters
+    ----------
+    fraction_train : float, default 1.0
+        Share of the connected clients that train in a round.
+    fraction_evaluate : float, default 1.0
+        Share of the connected clients that evaluate; 0: nobody does.
+    min_train_nodes : int, default 2
+        Train with at least so many clients, whatever the share.
+    min_evaluate_nodes : int, default 2
+        Evaluate with at least so many clients, whatever the share.
+    min_available_nodes : int, default 2
+        Wait until so many clients are connected.
+    weighted_by_key : str, default 'num-examples'
+        The metric of a reply that tells its number of examples.
+    arrayrecord_key : str, default 'arrays'
+        The name of the record in which the model is sent.
+    configrecord_key : str, default 'config'
+        The name of the record in which the config is sent.
+    train_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        Makes one MetricRecord of the training replies' and the name of their weight; None: the
+        weighted mean.
+    evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        The same for the evaluation's replies.
+    store : str, optional
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
+    store_timeout : float, default 3600.0
+        Seconds that a round waits for a store that cannot be read or written, with its replies
+        kept; then the run ends, and can be continued from the last commit.
+    encrypt_with : str or Path, optional
+        A file with 32 bytes, the key that the client records are encrypted with.
+    commit_every : int, default 1
+        Commit every so many rounds; until then a crash loses them.
+    authenticated : bool, default False
+        Nodes have registered keys (`--enable-supernode-auth`), so that their ids are theirs across
+        runs, and a client's id stays with its node for good.
+    clients : str, Path or Mapping[str, str], optional
+        Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
+    expire_after : int, default 10
+        Rounds after which a client that never trained and is not connected any more is not counted
+        in the population.
+    seed : int, default 42
+        Seed of who is sampled.
+    buffers : Sequence[str], default ()
+        Arrays that are not to be optimized, beside integers and running statistics.
+    identity_timeout : float, default 120.0
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
+    max_rejected_rounds : int, default 3
+        Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
+    server_lr : float | None, default 1.0
+        Rate of the server's step; a lasting direction is stepped 1/(1 - server_momentum) as far.
+    client_lr : float, default 1.0
+        Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
+    clip : float, default 50.0
+        Clip to the median length of late an update that is so many times longer; 0: never.
+    max_norm : float | None, default None
+        Reject an update whose |w - w_i| is larger; None: no bound beside `clip`.
+    max_examples : int | None, default None
+        Reject a reply that claims more examples; None: than a thousand times the median known.
+    max_steps : int | None, default None
+        Reject a reply that claims more local steps; None: as with `max_examples`.
+    max_share : float | None, default None
+        The largest share of a cohort's examples that one client counts with; None: any.
+    snapshot_every : int | None, default None
+        Keep the store as it is every so many rounds, to be able to go back; None: never.
+    server_momentum : float, default 0.9
+        Decay of the momentum; 0 is FedAvg, which is Flower's default.
+    eta : float | None
+        Flower's name of `server_lr`.
+    eta_l : float
+        Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 2,
+        min_evaluate_nodes: int = 2,
+        min_available_nodes: int = 2,
+        weighted_by_key: str = "num-examples",
+        arrayrecord_key: str = "arrays",
+        configrecord_key: str = "config",
+        train_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        *,
+        store: str | None = None,
+        resume: Resume = "auto",
+        store_timeout: float = 3600.0,
+        encrypt_with: str | Path | None = None,
+        commit_every: int = 1,
+        authenticated: bool = False,
+        clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
+        expire_after: int = 10,
+        seed: int = 42,
+        buffers: Sequence[str] = (),
+        identity_timeout: float = 120.0,
+        max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
+        server_lr: float | None = 1.0,
+        client_lr: float = 1.0,
+        clip: float = 50.0,
+        max_norm: float | None = None,
+        max_examples: int | None = None,
+        max_steps: int | None = None,
+        max_share: float | None = None,
+        snapshot_every: int | None = None,
+        server_momentum: float = 0.9,
+        eta: float | None = ...,
+        eta_l: float = ...,
+        server_learning_rate: float | None = ...,
+    ) -> None: ...
+
+class FedExP(Strategy):
+    """FedExP: FedAvg that steps further where the clients' updates differ.
+
+    Settings that are not given are, with a store that holds rounds, what these were made with; else
+    their defaults.
+
+    Parameters
+    ----------
+    fraction_train : float, default 1.0
+        Share of the connected clients that train in a round.
+    fraction_evaluate : float, default 1.0
+        Share of the connected clients that evaluate; 0: nobody does.
+    min_train_nodes : int, default 2
+        Train with at least so many clients, whatever the share.
+    min_evaluate_nodes : int, default 2
+        Evaluate with at least so many clients, whatever the share.
+    min_available_nodes : int, default 2
+        Wait until so many clients are connected.
+    weighted_by_key : str, default 'num-examples'
+        The metric of a reply that tells its number of examples.
+    arrayrecord_key : str, default 'arrays'
+        The name of the record in which the model is sent.
+    configrecord_key : str, default 'config'
+        The name of the record in which the config is sent.
+    train_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        Makes one MetricRecord of the training replies' and the name of their weight; None: the
+        weighted mean.
+    evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        The same for the evaluation's replies.
+    store : str, optional
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
+    store_timeout : float, default 3600.0
+        Seconds that a round waits for a store that cannot be read or written, with its replies
+        kept; then the run ends, and can be continued from the last commit.
+    encrypt_with : str or Path, optional
+        A file with 32 bytes, the key that the client records are encrypted with.
+    commit_every : int, default 1
+        Commit every so many rounds; until then a crash loses them.
+    authenticated : bool, default False
+        Nodes have registered keys (`--enable-supernode-auth`), so that their ids are theirs across
+        runs, and a client's id stays with its node for good.
+    clients : str, Path or Mapping[str, str], optional
+        Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
+    expire_after : int, default 10
+        Rounds after which a client that never trained and is not connected any more is not counted
+        in the population.
+    seed : int, default 42
+        Seed of who is sampled.
+    buffers : Sequence[str], default ()
+        Arrays that are not to be optimized, beside integers and running statistics.
+    identity_timeout : float, default 120.0
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
+    max_rejected_rounds : int, default 3
+        Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
+    server_lr : float | None, default None
+        Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
+    client_lr : float, default 1.0
+        Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
+    clip : float, default 50.0
+        Clip to the median length of late an update that is so many times longer; 0: never.
+    max_norm : float | None, default None
+        Reject an update whose |w - w_i| is larger; None: no bound beside `clip`.
+    max_examples : int | None, default None
+        Reject a reply that claims more examples; None: than a thousand times the median known.
+    max_steps : int | None, default None
+        Reject a reply that claims more local steps; None: as with `max_examples`.
+    max_share : float | None, default None
+        The largest share of a cohort's examples that one client counts with; None: any.
+    snapshot_every : int | None, default None
+        Keep the store as it is every so many rounds, to be able to go back; None: never.
+    eps : float, default 0.001
+        Added to |D|^2: less extrapolation where updates are short.
+    eta : float | None
+        Flower's name of `server_lr`.
+    eta_l : float
+        Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 2,
+        min_evaluate_nodes: int = 2,
+        min_available_nodes: int = 2,
+        weighted_by_key: str = "num-examples",
+        arrayrecord_key: str = "arrays",
+        configrecord_key: str = "config",
+        train_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        *,
+        store: str | None = None,
+        resume: Resume = "auto",
+        store_timeout: float = 3600.0,
+        encrypt_with: str | Path | None = None,
+        commit_every: int = 1,
+        authenticated: bool = False,
+        clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
+        expire_after: int = 10,
+        seed: int = 42,
+        buffers: Sequence[str] = (),
+        identity_timeout: float = 120.0,
+        max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
+        server_lr: float | None = None,
+        client_lr: float = 1.0,
+        clip: float = 50.0,
+        max_norm: float | None = None,
+        max_examples: int | None = None,
+        max_steps: int | None = None,
+        max_share: float | None = None,
+        snapshot_every: int | None = None,
+        eps: float = 0.001,
+        eta: float | None = ...,
+        eta_l: float = ...,
+        server_learning_rate: float | None = ...,
+    ) -> None: ...
+
+class FedAU(Strategy):
+    """FedAU: clients that come seldom count for more; keeps when they came, and no update.
+
+    Settings that are not given are, with a store that holds rounds, what these were made with; else
+    their defaults.
+
+    Parameters
+    ----------
+    fraction_train : float, default 1.0
+        Share of the connected clients that train in a round.
+    fraction_evaluate : float, default 1.0
+        Share of the connected clients that evaluate; 0: nobody does.
+    min_train_nodes : int, default 2
+        Train with at least so many clients, whatever the share.
+    min_evaluate_nodes : int, default 2
+        Evaluate with at least so many clients, whatever the share.
+    min_available_nodes : int, default 2
+        Wait until so many clients are connected.
+    weighted_by_key : str, default 'num-examples'
+        The metric of a reply that tells its number of examples.
+    arrayrecord_key : str, default 'arrays'
+        The name of the record in which the model is sent.
+    configrecord_key : str, default 'config'
+        The name of the record in which the config is sent.
+    train_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        Makes one MetricRecord of the training replies' and the name of their weight; None: the
+        weighted mean.
+    evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord] | None, default None
+        The same for the evaluation's replies.
+    store : str, optional
+        lmdb:FOLDER or redis://HOST:PORT, where model, memory, metrics and round outlive this
+        process; `start` goes on from there.
+    resume : {"auto", "never", "require"}, default 'auto'
+        With a store: go on if it holds rounds; raise if it does; raise if it does not.
+    store_timeout : float, default 3600.0
+        Seconds that a round waits for a store that cannot be read or written, with its replies
+        kept; then the run ends, and can be continued from the last commit.
+    encrypt_with : str or Path, optional
+        A file with 32 bytes, the key that the client records are encrypted with.
+    commit_every : int, default 1
+        Commit every so many rounds; until then a crash loses them.
+    authenticated : bool, default False
+        Nodes have registered keys (`--enable-supernode-auth`), so that their ids are theirs across
+        runs, and a client's id stays with its node for good.
+    clients : str, Path or Mapping[str, str], optional
+        Who may take part: a TOML file, or a mapping, from a node (its key's fingerprint, or its id)
+        to its client's id; nodes that are not listed are refused. None: see `identity`.
+    identity : "ask", "node" or Callable[[int], str], optional
+        How clients are known. "ask": their nodes tell (`answer_identity`); one is asked first, and
+        if its app cannot answer, all are known by their nodes' ids. "node": by their nodes' ids,
+        nobody is asked. A function: it gets a node's id and returns its client's. None: nodes are
+        asked if the algorithm remembers clients, and only then. Who is sampled does not depend on
+        Flower's random node ids with "ask" or a function, also for FedAvg.
+    expire_after : int, default 10
+        Rounds after which a client that never trained and is not connected any more is not counted
+        in the population.
+    seed : int, default 42
+        Seed of who is sampled.
+    buffers : Sequence[str], default ()
+        Arrays that are not to be optimized, beside integers and running statistics.
+    identity_timeout : float, default 120.0
+        Seconds that nodes have to tell their client ids, and not more than `start`'s `timeout`.
+    max_rejected_rounds : int, default 3
+        Rounds in a row whose every reply was rejected, after which the run ends.
+    on_round : Callable or Sequence[Callable], optional
+        Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
+        names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
+        `fedadavr.flower.hooks` has ready ones.
+    server_lr : float | None, default None
+        Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
+    client_lr : float, default 1.0
+        Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
+    clip : float, default 50.0
+        Clip to the median length of late an update that is so many times longer; 0: never.
+    max_norm : float | None, default None
+        Reject an update whose |w - w_i| is larger; None: no bound beside `clip`.
+    max_examples : int | None, default None
+        Reject a reply that claims more examples; None: than a thousand times the median known.
+    max_steps : int | None, default None
+        Reject a reply that claims more local steps; None: as with `max_examples`.
+    max_share : float | None, default None
+        The largest share of a cohort's examples that one client counts with; None: any.
+    snapshot_every : int | None, default None
+        Keep the store as it is every so many rounds, to be able to go back; None: never.
+    cutoff : int, default 50
+        No interval is longer: a client that was away for so many rounds has ended one.
+    population : int | Mapping[str, int] | None, default None
+        How many clients there are, or their sizes; None: those seen so far.
+    prune_after : int | None, default None
+        Forget a client that was not seen for so many rounds; None: never.
+    eta : float | None
+        Flower's name of `server_lr`.
+    eta_l : float
+        Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 2,
+        min_evaluate_nodes: int = 2,
+        min_available_nodes: int = 2,
+        weighted_by_key: str = "num-examples",
+        arrayrecord_key: str = "arrays",
+        configrecord_key: str = "config",
+        train_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        evaluate_metrics_aggr_fn: Callable[[list[RecordDict], str], MetricRecord] | None = None,
+        *,
+        store: str | None = None,
+        resume: Resume = "auto",
+        store_timeout: float = 3600.0,
+        encrypt_with: str | Path | None = None,
+        commit_every: int = 1,
+        authenticated: bool = False,
+        clients: str | Path | Mapping[str, str] | None = None,
+        identity: Naming | None = None,
+        expire_after: int = 10,
+        seed: int = 42,
+        buffers: Sequence[str] = (),
+        identity_timeout: float = 120.0,
+        max_rejected_rounds: int = 3,
+        on_round: Hook | Sequence[Hook] | None = None,
+        server_lr: float | None = None,
+        client_lr: float = 1.0,
+        clip: float = 50.0,
+        max_norm: float | None = None,
+        max_examples: int | None = None,
+        max_steps: int | None = None,
+        max_share: float | None = None,
+        snapshot_every: int | None = None,
+        cutoff: int = 50,
+        population: int | Mapping[str, int] | None = None,
+        prune_after: int | None = None,
+        eta: float | None = ...,
+        eta_l: float = ...,
+        server_learning_rate: float | None = ...,
     ) -> None: ...
 
 class FedAdagrad(Strategy):
@@ -1897,6 +2928,8 @@ class FedAdagrad(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     """
 
     name: ClassVar[str]
@@ -1939,6 +2972,7 @@ class FedAdagrad(Strategy):
         tau: float = 0.001,
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
     ) -> None: ...
 
 class FedAdam(Strategy):
@@ -2035,6 +3069,8 @@ class FedAdam(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     beta_1 : float
         Flower's name of `beta1`.
     beta_2 : float
@@ -2083,6 +3119,7 @@ class FedAdam(Strategy):
         beta2: float = 0.99,
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
         beta_1: float = ...,
         beta_2: float = ...,
     ) -> None: ...
@@ -2181,6 +3218,8 @@ class FedYogi(Strategy):
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
+    server_learning_rate : float | None
+        Flower's name of `server_lr`.
     beta_1 : float
         Flower's name of `beta1`.
     beta_2 : float
@@ -2229,6 +3268,7 @@ class FedYogi(Strategy):
         beta2: float = 0.99,
         eta: float | None = ...,
         eta_l: float = ...,
+        server_learning_rate: float | None = ...,
         beta_1: float = ...,
         beta_2: float = ...,
     ) -> None: ...

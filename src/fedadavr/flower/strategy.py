@@ -52,6 +52,7 @@ from fedadavr.vector import Layout, Vector
 
 CORRECTION = "fedadavr.correction"  # the record with c - c_i, for SCAFFOLD
 PROXIMAL = "proximal-mu"  # in the config, as Flower's FedProx has it
+SCALE = "fedadavr.gradient-scale"  # in the config, for FedCM
 STEPS = "num-steps"  # in a reply's metrics, for FedNova and SCAFFOLD
 PREFIX = "fedadavr-"  # of a metric of ours whose name the user's metrics have
 
@@ -343,6 +344,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
         config["server-round"] = round
         if server.needs.proximal_mu:
             config[PROXIMAL] = server.needs.proximal_mu
+        if server.needs.gradient_scale != 1:
+            config[SCALE] = server.needs.gradient_scale
         shared: dict[str, Any] = {self.arrayrecord_key: arrays, self.configrecord_key: config}
         messages = []
         for client in chosen:

@@ -125,6 +125,7 @@ def not_finite(state: State) -> list[str]:
         "the optimizer's second moment": optimizer["v"],
         "the total": (server["memory"] or {}).get("total"),
         "the centers of the kinds": kinds.get("vectors"),
+        "what past rounds stepped by": server.get("past"),
     }
     faults = [
         f"{name} holds NaN or infinity"
@@ -146,12 +147,17 @@ def mend(memory: ClientMemory | None, state: State) -> list[str]:
     done = []
     m, v = state["server"]["optimizer"]["m"], state["server"]["optimizer"]["v"]
     bad = ~np.isfinite(v) | (v < 0)
-    if m.shape == v.shape:
-        bad |= ~np.isfinite(m)
+    if len(m):
+        bad = ~np.isfinite(m) | (bad if len(v) else False)
         m[bad] = 0
-    v[bad] = 0
+    if len(v):
+        v[bad] = 0
     if bad.any():
         done.append(f"{int(bad.sum())} of {len(bad)} moments were not finite: they begin anew")
+    past = state["server"].get("past")
+    if past is not None and not np.isfinite(past).all():
+        done.append(f"{int((~np.isfinite(past)).sum())} numbers of past rounds' steps are zero now")
+        past[~np.isfinite(past)] = 0
     kinds = state["server"].get("kinds")
     if kinds is not None:
         for name in ("vectors", "sketches"):

@@ -30,7 +30,7 @@ class Rule:
     """Writes the direction u of the step w - lr * u; with `trust`, from the moments alone."""
     move: kernels.BlockFunction | None = None
     """Moves the moments by a gradient; None: it has none."""
-    moments: Literal["", "v", "mv"] = ""
+    moments: Literal["", "m", "v", "mv"] = ""
     """Which it keeps."""
     lr: float = 0.01
     beta1: float = 0.9

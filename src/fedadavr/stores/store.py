@@ -24,7 +24,7 @@ class Record:
     codec: str
     layout: str  # the layout's digest
     owner: int = 0  # the node that the client's id is bound to; 0: none
-    label: int = 0  # which vector of another memory predicted it last, from 1; 0: none
+    label: int = 0  # a number of the algorithm's: which vector predicted it last, from 1; 0: none
 
 
 @dataclass(frozen=True, slots=True)
