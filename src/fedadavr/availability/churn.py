@@ -19,7 +19,7 @@ class Churn(Availability):
     leaving: float = 0.3
     """Share of the clients that leave for good."""
     rounds: int = 100
-    """By this round everybody has joined, or left, who does; when is drawn evenly."""
+    """The last round in which anybody joins, and in which those that leave may be there."""
     p: float = 1.0
     """Probability that a client that has joined and not left is there in a round."""
 
