@@ -24,6 +24,10 @@ Counts = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 
+class DataNeeded(ValueError):
+    """Something depends on the clients' data, which is not at hand."""
+
+
 @dataclass(frozen=True, eq=False)
 class Clients:
     """What is known of the clients, who are named by their places, and how things are drawn.
@@ -34,8 +38,8 @@ class Clients:
         How many there are.
     seed : int
         Seed of every draw.
-    sizes : Sequence[int]
-        How many examples each trains on.
+    examples : Sequence[int], optional
+        How many each trains on; None: the data is not at hand.
     epochs : int
         How often it goes over them in a round.
     count : Callable, optional
@@ -44,17 +48,24 @@ class Clients:
 
     number: int
     seed: int
-    sizes: Sequence[int] = ()
+    examples: Sequence[int] | None = None
     epochs: int = 1
     count: Callable[[], Counts] | None = None
     kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     """What was computed once."""
 
+    @property
+    def sizes(self) -> Sequence[int]:
+        """How many examples each trains on."""
+        if self.examples is None:
+            raise DataNeeded("how long clients take depends on their data, which is not at hand")
+        return self.examples
+
     @cached_property
     def counts(self) -> Counts:
         """The number of examples of each class (rows) that each client (columns) has."""
         if self.count is None:
-            raise ValueError("who is there depends on the clients' data, which is not at hand")
+            raise DataNeeded("who is there depends on the clients' data, which is not at hand")
         return self.count()
 
     def draws(self, round: int, purpose: int = PRESENCE) -> np.random.Generator:

@@ -159,7 +159,7 @@ class Experiment:
             assert full.rounds is not None
             full = replace(full, average_last=max(1, full.rounds // 10))
         full._check()
-        return replace(full._with_participation(), settings=full._all_settings())
+        return replace(full.with_participation(), settings=full._all_settings())
 
     def _check(self) -> None:
         check_partition(self.partition)
@@ -192,8 +192,8 @@ class Experiment:
         if self.seed < 0:
             raise ValueError(f"{flag('seed')} must not be negative, got {self.seed}")
 
-    def _with_participation(self) -> Experiment:
-        """With every setting of who is there and whose replies come."""
+    def with_participation(self) -> Experiment:
+        """With every setting of who is there and whose replies come, checked."""
         assert self.clients is not None
         availability, dropout = find_availability(self.availability), find_dropout(self.dropout)
         clients = Clients(self.clients, self.seed)  # whose data is not loaded yet
