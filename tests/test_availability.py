@@ -22,6 +22,9 @@ from fedadavr.availability import (
     spec_of,
 )
 from fedadavr.availability.markov import Markov
+from fedadavr.availability.picture import COLORS, told
+from fedadavr.availability.picture import raster as raster_of
+from fedadavr.cli.data import show
 from fedadavr.clients import LocalSGD, layout_of
 from fedadavr.data import federate, load
 from fedadavr.data.registry import DATASETS
@@ -35,6 +38,10 @@ from fedadavr.memory.verify import check
 from fedadavr.models import build
 from fedadavr.models.registry import MODELS
 from fedadavr.plugins import load_file
+from fedadavr.report import html
+from fedadavr.report.elements import Picture, Text
+from fedadavr.report.output import write
+from fedadavr.report.standard import standard_page
 from fedadavr.simulation import Engine
 from fedadavr.simulation.participation import Participation
 from tests.rounds import opened
@@ -210,7 +217,7 @@ def test_churn_joins_and_leaves_for_good() -> None:
 
 def test_deadlines_are_met_by_the_fast() -> None:
     """At the median duration one half makes it, always the same; tails are as heavy as promised."""
-    everyone = clients(4000, sizes=[100] * 4000, epochs=2)
+    everyone = clients(4000, examples=[100] * 4000, epochs=2)
     half = find_dropout("deadline:seconds=20,median=10,spread=1.5")
     first = half.answers(1, everyone)
     assert first.mean() == pytest.approx(0.5, abs=0.03)
@@ -420,3 +427,73 @@ def test_clusters_are_not_clients_that_leave(mine: str, tmp_path: Path) -> None:
     experiment = small(mine, algorithm="cluster-fedvarp", rounds=6,
                        availability="churn:joining=0.5,leaving=0.6,rounds=5")  # fmt: skip
     assert run(experiment, RunOptions(), tmp_path / "run").finished
+
+
+# --- pictures ---
+
+
+def test_a_raster_says_who_was_there_and_would_not_answer(trace: Path) -> None:
+    """Clients by rounds, as the engine draws them; and the same in words."""
+    who, lost = find_availability(f"trace:file={trace}"), find_dropout(0.4)
+    found = raster_of(who, lost, clients(20), 12)
+    for t in range(1, 13):
+        there, answers = who.there(t, clients(20)), lost.answers(t, clients(20))
+        np.testing.assert_array_equal(found[:, t - 1], there * (1 + answers))
+    assert told(raster_of(who, find_dropout("none"), clients(20), 12)) == (
+        "of 20 clients 2.2 are there in a round, in the mean (1 to 3); a client is there in 0 to "
+        "92 % of the rounds, median 0 %; 15 never come"
+    )
+
+
+def test_data_show_draws_who_is_there(
+    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second picture beside the first, which says what the numbers say."""
+    out = tmp_path / "p.png"
+    show("blobs", clients=20, load=mine, out=out, rounds=30,
+         availability="independent:each=label", dropout="deadline:seconds=4")  # fmt: skip
+    said = capsys.readouterr().out
+    assert "30 rounds: of 20 clients" in said
+    assert "would not answer" in said
+    from PIL import Image
+
+    picture = np.asarray(Image.open(tmp_path / "p-availability.png").convert("RGB"))
+    for color in COLORS:
+        rgb = [int(color[k : k + 2], 16) for k in (1, 3, 5)]
+        assert (picture == rgb).all(axis=2).sum() > 500
+    show("blobs", clients=20, load=mine, out=tmp_path / "q.png")
+    assert not (tmp_path / "q-availability.png").exists()
+    with pytest.raises(ValueError, match="unknown availability 'sometimes'"):
+        show("blobs", clients=20, load=mine, out=out, availability="sometimes")
+
+
+def test_a_report_shows_who_was_there(tmp_path: Path) -> None:
+    """A picture for each availability, in HTML and beside Markdown; none where all were there."""
+    rows = [{"round": t, "elapsed": 1.0, "there": 9, "asked": 5, "answered": 4, "accuracy": 50.0,
+             "loss": 1.0, "client_accuracy": [50.0]} for t in (1, 2)]  # fmt: skip
+    made = [
+        from_rows(Experiment.of(rounds=9, clients=30, availability=who).resolved(), rows)
+        for who in ("uniform", "markov", "churn:rounds=9")
+    ]
+    page = standard_page(made, "Runs")
+    pictures = [section for section in page.sections if isinstance(section, Picture)]
+    assert [p.title.partition(", ")[2].partition(":")[0] for p in pictures] == ["churn", "markov"]
+    assert "9.0 clients were there, 5.0 were asked and 4.0 answered" in pictures[0].note
+    assert html.render(page).count('<img alt="mnist-5k: who was there') == 2
+    write(page, tmp_path / "report.md", "md")
+    text = (tmp_path / "report.md").read_text()
+    drawn = re.findall(r"!\[.*who was there.*\]\((.*)\)", text)
+    assert len(drawn) == 2
+    assert all((tmp_path / name).stat().st_size > 5000 for name in drawn)
+    uniform = standard_page(made[:1], "Runs")
+    assert not any("there" in section.title for section in uniform.sections)
+
+
+def test_a_report_says_why_a_picture_is_missing(trace: Path) -> None:
+    """A record of another machine names a trace that is not here."""
+    rows = [{"round": 1, "elapsed": 1.0, "there": 2, "asked": 2, "answered": 2}]
+    record = from_rows(Experiment.of(availability=f"trace:file={trace}").resolved(), rows)
+    found = standard_page([record], "Runs").sections[-1]
+    assert isinstance(found, Text)
+    assert "2.0 answered" in found.paragraphs[0]
+    assert "cannot be drawn here: availability trace:file=trace.csv@" in found.paragraphs[1]
