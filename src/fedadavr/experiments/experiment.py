@@ -52,7 +52,7 @@ class Experiment:
     clients: int | None = None
     """How many clients there are (default: the data set's)."""
     clients_per_round: int = 5
-    """How many of them are asked in a round; all that are there, if there are fewer."""
+    """How many of them train in a round."""
     availability: str = "uniform"
     """Who is there: uniform, independent, markov, day-night, trace, churn; NAME:key=value,..."""
     dropout: str | float = "none"
