@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 export FLWR_TELEMETRY_ENABLED = 0
 export RAY_USAGE_STATS_ENABLED = 0
 
-.PHONY: setup demo test crash torture mutants deployment-test flower-simulation flower-deployment lint format bench crosscheck clean
+.PHONY: setup demo test crash torture mutants deployment-test flower-simulation flower-deployment lint format bench crosscheck docs wheel-test picture clean
 
 setup: $(STAMP)
 
@@ -36,7 +36,7 @@ mutants: setup  # wrong changes that tests should notice; make mutants SAMPLE=20
 		$(if $(MINUTES),--minutes $(MINUTES))
 
 deployment-test: setup  # a real Flower deployment is killed in several ways, some minutes
-	$(BIN)/python -m pytest -q -m deployment tests/test_flower_deployment.py
+	$(BIN)/python -m pytest -q -m deployment tests/test_flower_deployment.py tests/test_readme_commands.py
 
 flower-simulation: setup  # the example app on Flower's simulation (Ray)
 	cd examples/flower-app && PATH="$(CURDIR)/$(BIN):$$PATH" ./simulation.sh
@@ -47,6 +47,20 @@ flower-deployment: setup  # the example app on a SuperLink and four SuperNodes
 crosscheck: setup  # the optimizers against optax, which brings jax (some 600 MB)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[crosscheck]'
 	$(BIN)/python -m pytest -q tests/test_optimizers.py
+
+docs: setup  # the site, into docs/_build/html, and its tests: links, a real browser
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m sphinx -q -W --keep-going -E -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python -m pytest -q -m site tests/test_site.py
+
+wheel-test: setup  # builds wheel and sdist, and installs the wheel where nothing else is
+	$(BIN)/python -m pytest -q -m wheel tests/test_wheel.py
+
+picture: setup  # README's picture, two minutes
+	rm -rf runs/picture
+	$(BIN)/fedadavr compare --dataset mnist-5k --partition lq-1 --clients-per-round 5 --seeds 42 43 44 --workers 2 \
+		--evaluate-every 2 --algorithms fedavg fedyogi fedadavr:server-lr=0.005 fedadavr-plus:server-lr=0.005 --out runs/picture
+	$(BIN)/python docs/pictures/accuracy.py runs/picture
 
 lint: setup
 	$(BIN)/ruff check
@@ -61,4 +75,4 @@ bench: setup
 	$(BIN)/fedadavr bench server
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants docs/_build

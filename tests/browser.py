@@ -105,10 +105,11 @@ class Browser:
         elif event == "Page.loadEventFired":
             self.loaded += 1
 
-    def open(self, path: Path) -> None:
-        """Open a file, and wait until it is loaded."""
+    def open(self, path: Path | str) -> None:
+        """Open a file or an address, and wait until it is loaded."""
         before = self.loaded
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        url = path if isinstance(path, str) else path.resolve().as_uri()
+        self.call("Page.navigate", url=url)
         while self.loaded == before:
             self._receive()
 

@@ -30,14 +30,13 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def said() -> Iterator[list[str]]:
     """What stands in Flower's log."""
-    from flwr.common.logger import FLOWER_LOGGER
-
+    logger = logging.getLogger("flwr")
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    FLOWER_LOGGER.addHandler(handler)
+    logger.addHandler(handler)
     yield lines
-    FLOWER_LOGGER.removeHandler(handler)
+    logger.removeHandler(handler)
 
 
 @pytest.fixture

@@ -28,13 +28,14 @@ from flwr.app import (
     RecordDict,
 )
 from flwr.clientapp import ClientApp
-from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid.inmemory_grid import InMemoryGrid
 
 from fedadavr import kernels
 from fedadavr.flower import FedAdaVR, answer_identity
+from fedadavr.flower.errors import RAISED
 
 Train = Callable[[Message, Context], RecordDict]
 
@@ -45,7 +46,7 @@ def be_a_serverapp() -> None:
 
 
 class LocalGrid(Grid):
-    """Nodes are client apps, by node id; `clients` are what their configs say of them."""
+    """Nodes are client apps, by node id; `clients` are their ids, or their nodes' configs."""
 
     def __init__(self, app: ClientApp, clients: Mapping[int, Any]) -> None:
         be_a_serverapp()
@@ -85,16 +86,51 @@ class LocalGrid(Grid):
         """What comes back; a test may have something else come back."""
         self.questions += message.metadata.message_type.startswith("query")
         message.metadata.__dict__["_message_id"] = str(next(self._numbers))
+        return self.reply(message)
+
+    def reply(self, message: Message) -> list[Message]:
+        """What the node's app replies to a message that was sent."""
         node = message.metadata.dst_node_id
         if node not in self.clients:
             return []
-        config = {} if self.clients[node] is None else {"client-id": self.clients[node]}
-        context = Context(1, node, config, RecordDict(), {})
         try:
-            return [self.app(message, context)]
+            return [self.app(message, self.context(node))]
         except Exception as error:
-            why = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error).__name__}: {error}")
+            why = Error(RAISED, f"{type(error).__name__}: {error}")
             return [Message(why, reply_to=message)]
+
+    def context(self, node: int) -> Context:
+        """What a node's app is told beside the message."""
+        told = self.clients[node]
+        config = told if isinstance(told, dict) else {} if told is None else {"client-id": told}
+        return Context(1, node, config, RecordDict(), {})
+
+
+class PolledGrid(LocalGrid):
+    """The same with pushing and pulling, and Flower's own loop for that; nodes work when pulled."""
+
+    send_and_receive: Any = InMemoryGrid.send_and_receive
+    pull_interval = 0.001
+
+    def __init__(self, app: ClientApp, clients: Mapping[int, Any]) -> None:
+        super().__init__(app, clients)
+        self.sent: dict[str, Message] = {}
+        self.most = 0  # replies to training that were pulled at once
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        ids = []
+        for message in messages:
+            ids.append(str(next(self._numbers)))
+            message.metadata.__dict__["_message_id"] = ids[-1]
+            self.sent[ids[-1]] = message
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        asked = [self.sent.pop(key) for key in message_ids if key in self.sent]
+        replies = [reply for message in asked for reply in self.reply(message)]
+        if any(message.metadata.message_type == "train" for message in asked):
+            self.most = max(self.most, len(replies))
+        return replies
 
 
 def app_that(train: Train, evaluate: Train | None = None) -> ClientApp:

@@ -26,14 +26,18 @@ def free_ports(number: int) -> list[int]:
 
 
 class RedisServer:
-    """One server with its own folder; it can be stopped and started again with its data."""
+    """One server with its own folder; it can be stopped and started again with its data.
 
-    def __init__(self, folder: Path, *, clustered: bool = False) -> None:
+    One that will be killed must write before it answers: else it may go back by a second.
+    """
+
+    def __init__(self, folder: Path, *, clustered: bool = False, killed: bool = False) -> None:
         self.folder = folder
         folder.mkdir(parents=True)
         self.port, self.bus = free_ports(2)
         self._words = [str(PROGRAM), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
-                       "--appendonly", "yes", "--dir", str(folder)]  # fmt: skip
+                       "--appendonly", "yes", "--dir", str(folder), "--appendfsync",
+                       "always" if killed else "everysec"]  # fmt: skip
         if clustered:
             self._words += ["--cluster-enabled", "yes", "--cluster-port", str(self.bus),
                             "--cluster-node-timeout", "1000"]  # fmt: skip

@@ -139,7 +139,9 @@ class Clip:
         if len(now) < 3:
             both = self.median(faded + now)
             few = sum(weight for _, weight in faded + now) < 10
-            return max(history, both, model) if few else history or both
+            pair = self.median([min(now)] * 3) if len(now) == 2 else 0.0  # the shorter, rounded up
+            pair = min(pair, 1000 * (history or model))
+            return max(history, both, model, pair) if few else history or both
         early = len(self.accepted) < 3 or sum(weight for _, weight in faded) < 10
         return max(history, min(self.median(now), (1000 if early else 10) * (history or model)))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fedadavr
-from fedadavr import Layout, Update, algorithm
+from fedadavr import Layout, Update, algorithm, algorithm_names
 from fedadavr.algorithms.registry import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent
@@ -42,6 +42,9 @@ def test_the_example_of_contributing_is_an_algorithm(
             np.testing.assert_array_equal(w, expected)
 
 
+SHOWN = ["README.md", "docs/start.md", "docs/research.md", "docs/deploying.md"]
+
+
 def blocks(document: str) -> list[str]:
     """The Python that a document shows."""
     return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
@@ -49,10 +52,10 @@ def blocks(document: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "code",
-    [*blocks("README.md"), *blocks("docs/deploying.md")],
+    [code for document in SHOWN for code in blocks(document)],
     ids=lambda code: code.partition("\n")[2].splitlines()[0],
 )
-def test_the_programs_of_readme_and_of_deploying_run(
+def test_the_programs_of_readme_and_of_the_guides_run(
     code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As they are shown, but for fewer rounds and a folder of our own; `grid` is Flower's."""
@@ -68,10 +71,65 @@ def test_the_programs_of_readme_and_of_deploying_run(
         assert len(capsys.readouterr().out.splitlines()) == 10
 
 
-def test_readme_shows_the_loop_a_server_and_a_strategy() -> None:
-    """All three are there to be run."""
-    for word in ("engine.rounds(", "server.step(", "strategy.start("):
-        assert sum(word in code for code in blocks("README.md")) == 1
+@pytest.mark.parametrize(
+    ("document", "word"),
+    [
+        ("README.md", "strategy.start("),
+        ("docs/start.md", "strategy.start("),
+        ("docs/start.md", "server.step("),
+        ("docs/research.md", "engine.rounds("),
+    ],
+)
+def test_the_strategy_a_server_and_the_loop_are_shown(document: str, word: str) -> None:
+    """Each where one looks for it, to be run."""
+    assert sum(word in code for code in blocks(document)) == 1
+
+
+def test_readme_has_the_two_commands_and_its_picture() -> None:
+    """A fresh clone is set up by either; the picture is there on light and on dark."""
+    text = (ROOT / "README.md").read_text()
+    targets = (ROOT / "Makefile").read_text()
+    for name in ("demo", "test", "picture", "docs"):
+        assert f"make {name}" in text
+        assert f"\n{name}: setup" in targets
+    for name in re.findall(r"docs/pictures/[\w-]+\.svg", text):
+        assert (ROOT / name).read_text().startswith("<?xml")
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    """In the package, in the citation, and at the top of the changelog."""
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    changed = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert cited is not None
+    assert changed is not None
+    assert cited[1] == changed[1] == fedadavr.__version__
+
+
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "results" / "README.md"]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_between_documents_lead_somewhere(path: Path) -> None:
+    """In the repository; the site's own links are checked where it is built."""
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        file, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        to = path.parent / file if file else path
+        assert to.exists(), link
+        if anchor and to.suffix == ".md":
+            titles = re.findall(r"^#+ (.*)$", to.read_text(), re.MULTILINE)
+            known = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+            assert anchor in known, link
+
+
+def test_every_algorithm_has_its_settings_in_the_guide() -> None:
+    """A new one is missed until docs/algorithms.md has its table, and its equation above it."""
+    text = (ROOT / "docs" / "algorithms.md").read_text()
+    listed = re.findall(r"^```{settings} (\S+)$", text, re.MULTILINE)
+    ours = [n for n in algorithm_names() if ALGORITHMS.find(n).__module__.startswith("fedadavr.")]
+    assert sorted(listed) == sorted([*ours, "every", "memory", "optimizer"])
 
 
 @pytest.mark.parametrize(

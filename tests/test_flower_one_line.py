@@ -127,7 +127,10 @@ class OwnMessages(flower.FedAdaVR):
     ) -> Iterable[Message]:
         content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         chosen = list(grid.get_node_ids())
-        return self._construct_messages(content, chosen, MessageType.TRAIN)
+        return [
+            Message(content=content, dst_node_id=node, message_type=MessageType.TRAIN)
+            for node in chosen
+        ]
 
 
 class Mixin:
@@ -623,7 +626,7 @@ def test_flowers_names_of_settings_are_understood(
         with pytest.raises(ValueError, match=f"{alias} is Flower's name of {name}: give one of"):
             cls(**{alias: value, name: same})
     with pytest.raises(ValueError, match="unknown setting of fedavg 'proximal_mu'"):
-        flower.FedAvg(proximal_mu=0.5)
+        flower.FedAvg(proximal_mu=0.5)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("name", ["FedAdam", "FedYogi", "FedAdagrad"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -28,7 +29,7 @@ ROUNDS = 12
 def server(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis of the test's own, that it may kill."""
     _need_redis()
-    made = RedisServer(tmp_path / "redis")
+    made = RedisServer(tmp_path / "redis", killed=True)
     yield made
     made.stop()
 
@@ -206,3 +207,29 @@ def test_a_network_that_fails_is_asked_again(said: list[str]) -> None:
     result = strategy_on(None).start(grid, first_model(10), 2, timeout=30)
     assert list(result.train_metrics_clientapp) == [1, 2]
     assert any("the SuperLink is away" in line for line in said)
+
+
+def test_a_redis_that_has_gone_back_says_so(tmp_path: Path) -> None:
+    """One that lost what it had answered is not taken for another server's."""
+    _need_redis()
+    made = RedisServer(tmp_path / "redis", killed=True)
+    try:
+        files = made.folder / "appendonlydir"
+
+        def go_back() -> None:
+            made.kill()
+            shutil.rmtree(files)
+            shutil.copytree(tmp_path / "earlier", files)
+            made.start()
+
+        def copy() -> None:
+            shutil.copytree(files, tmp_path / "earlier")
+
+        with pytest.raises(StoreLost, match=r"has gone back to an earlier commit.*appendfsync"):
+            strategy_on(f"{made.url}?patience=5").start(
+                Moments({3: copy, 5: go_back}), first_model(500), ROUNDS
+            )
+        result = strategy_on(f"{made.url}?patience=5").start(federation(), first_model(500), ROUNDS)
+        assert list(result.train_metrics_clientapp) == list(range(1, ROUNDS + 1))
+    finally:
+        made.stop()

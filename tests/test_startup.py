@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +21,12 @@ EXPERIMENTS = ("run", "compare", "sweep", "algorithms")
 
 
 def python(program: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    """What it says; but for the note that a kernel is compiled, the first time on a machine."""
+    result = subprocess.run(
         [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
     )
+    result.stderr = re.sub(r"^compiling the kernel .*\n", "", result.stderr, flags=re.MULTILINE)
+    return result
 
 
 def without(packages: tuple[str, ...], *words: str) -> subprocess.CompletedProcess[str]:

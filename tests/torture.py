@@ -297,7 +297,7 @@ def torture(faults: int, seed: int, first: int = 0, only: str | None = None) -> 
     names = [only] if only else list(FAULTS)
     weights = [FAULTS[name][1] for name in names]
     base = Path(tempfile.mkdtemp(prefix="fedadavr-torture-"))
-    redis = RedisServer(base / "redis") if PROGRAM else None
+    redis = RedisServer(base / "redis", killed=True) if PROGRAM else None
     tell = sys.stdout.isatty()
     try:
         for start in range(first, first + faults, RUN):

@@ -56,7 +56,7 @@ for k in 0 1 2 3; do
 done
 
 say "three rounds; the server's memory is in $work/memory"
-show flwr run . here --stream --run-config "store='lmdb:$work/memory' authenticated=true"
+show flwr run . here --stream --run-config "min-nodes=4 store='lmdb:$work/memory' authenticated=true"
 
 say "what the server remembers"
 show fedadavr memory inspect "$work/memory"

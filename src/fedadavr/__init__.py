@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedadavr.memory import ClientMemory
     from fedadavr.vector import Layout
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Algorithm",

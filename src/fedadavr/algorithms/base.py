@@ -160,11 +160,17 @@ class Algorithm(ServerState, ABC):
 
         Parameters
         ----------
-        w : the model that the clients started from
-        updates : their replies, in any order: the result does not depend on it
-        out : where to put the next model (may be `w` itself); a new array if not given
+        w : Vector
+            The model that the clients started from.
+        updates : Iterable[Update]
+            Their replies, in any order: the result does not depend on it.
+        out : Vector, optional
+            Where to put the next model (may be `w` itself); a new array if not given.
 
-        Raises `Rejected` if an update is not acceptable; then nothing was changed.
+        Raises
+        ------
+        Rejected
+            If an update is not acceptable; then nothing was changed.
         """
         w = self._check_models(w, out)
         cohort, weights = gather(self, list(updates))

@@ -110,9 +110,12 @@ class Influence:
 
         Parameters
         ----------
-        lengths : of the cohort's updates
-        model : the length of the model, which is the scale while little is known
-        rounds : how many have been applied
+        lengths : Floats
+            Of the cohort's updates.
+        model : float
+            The length of the model, which is the scale while little is known.
+        rounds : int
+            How many have been applied.
         """
         early = self.lengths.known < LITTLE or rounds < EARLY
         history = self.history

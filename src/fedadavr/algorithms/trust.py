@@ -22,9 +22,12 @@ class Trust:
 
     Parameters
     ----------
-    memories : how many there are
-    fixed : the same trust in all, at all times; None: learned
-    decay : of the average over rounds
+    memories : int
+        How many there are.
+    fixed : float, optional
+        The same trust in all, at all times; None: learned.
+    decay : float
+        Of the average over rounds.
     """
 
     def __init__(self, memories: int, fixed: float | None, decay: float) -> None:

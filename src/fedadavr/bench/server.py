@@ -160,8 +160,7 @@ def flower_aggregations(
     layout: Layout, w: Vector, updates: list[Update]
 ) -> dict[str, Callable[[], Any]]:
     """Flower's own aggregate_train on the same arrays, as they come in from the network."""
-    from flwr.app import ArrayRecord, Message, Metadata, MetricRecord, RecordDict
-    from flwr.common import Array
+    from flwr.app import Array, ArrayRecord, Message, Metadata, MetricRecord, RecordDict
     from flwr.serverapp.strategy import FedAdam, FedAvg
 
     logging.getLogger("flwr").setLevel(logging.WARNING)

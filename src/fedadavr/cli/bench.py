@@ -17,19 +17,32 @@ if TYPE_CHECKING:
 MODELS = ("resnet18", "gru", "lenet5")  # that `bench training` has
 
 
-def flower(codec: str = "int8", rounds: int = 21, json: bool = False) -> None:
+def flower(
+    codec: str = "int8",
+    rounds: int | None = None,
+    replies: str = "",
+    models: str = "lenet5,resnet18",
+    json: bool = False,
+) -> None:
     """Time the aggregation of five ResNet-18 replies, ours and Flower's, in turn.
+
+    With --replies, weigh the RAM of whole rounds with so many replies instead.
 
     Args:
         codec: How the memory is stored: fp32, fp16, int8, int4.
-        rounds: How many times each is called; medians count.
+        rounds: How many times each is called; medians count (default: 21; with --replies 1).
+        replies: How many replies a round has, with commas, 5,100,1000 say (ResNet-18: up to 100).
+        models: Which, with --replies: lenet5,resnet18.
         json: One line of JSON.
     """
+    if replies:
+        _flower_cohorts(replies, models, codec, 1 if rounds is None else rounds, json)
+        return
     from fedadavr.bench.flower import measure
     from fedadavr.bench.server import CLIENTS
 
     with _told() as tell:
-        rows, commit, size = measure(codec, rounds, tell)
+        rows, commit, size = measure(codec, 21 if rounds is None else rounds, tell)
     if json:
         _print_json(rows)
         return
@@ -42,6 +55,38 @@ def flower(codec: str = "int8", rounds: int = 21, json: bool = False) -> None:
         table.add_row(row.name, row.codec, f"{row.ms:.0f}", f"{ours / row.ms:.2f}")
     _show(table)
     print(f"a durable commit to LMDB (records, model, moments and total) adds {commit:.0f} ms")
+
+
+def _flower_cohorts(replies: str, models: str, codec: str, rounds: int, json: bool) -> None:
+    """The RAM of rounds with many replies."""
+    from fedadavr.bench.cohorts import MODELS, measure
+    from fedadavr.codecs import CODECS
+    from fedadavr.naming import find
+
+    try:
+        numbers = [int(n) for n in replies.split(",")]
+    except ValueError:
+        raise ValueError(f"--replies must be whole numbers with commas, got {replies!r}") from None
+    for name in models.split(","):
+        find("model", name, MODELS)
+    codec = find("codec", codec, CODECS).name
+    with _told() as tell:
+        rows = measure(numbers, models.split(","), codec, rounds, tell)
+    if json:
+        _print_json(rows)
+        return
+    table = _table(
+        "What a round's replies add to the server's RAM at its peak, MB",
+        ("model", "replies", "their MB", "strategy", "own", "of files", "both", "time / Flower's"),
+        left=("model", "strategy"),
+    )
+    flowers = {(r.model, r.replies): r.ms for r in rows if r.name.startswith("flower")}
+    for r in rows:
+        figures = (f"{x:,.0f}" for x in (r.own_mb, r.file_mb, r.both_mb))
+        times = r.ms / flowers[r.model, r.replies]
+        table.add_row(r.model, f"{r.replies:,}", f"{r.replies_mb:,.0f}", r.name, *figures,
+                      f"{times:.1f}")  # fmt: skip
+    _show(table)
 
 
 def memory(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from flwr.app import Array, ArrayRecord
 
+from fedadavr.flower.scratch import bytes_of
 from fedadavr.vector import Layout, Vector
 
 NUMPY = "numpy.ndarray"
@@ -28,12 +29,12 @@ class BadArrays(ValueError):
 
 def view(array: Array) -> Values:
     """The values of an array as it came in, read in place."""
-    data = array.data
+    data = bytes_of(array)
     if array.stype != NUMPY or data[:6] != b"\x93NUMPY" or data[6:7] not in (b"\1", b"\2"):
         raise BadArrays(f"is of a kind that cannot be read ({array.stype})")
     start, width = (10, 2) if data[6] == 1 else (12, 4)
     end = start + int.from_bytes(data[8 : 8 + width], "little")
-    header = data[:end]
+    header = bytes(data[:end])
     if header not in _headers:
         file = io.BytesIO(header)
         np.lib.format.read_magic(file)

@@ -9,17 +9,16 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.common.constant import ErrorCode
-from flwr.common.logger import log
 from flwr.serverapp import Grid
 
+from fedadavr.flower.errors import OF_THE_APP
 from fedadavr.flower.ids import one_line
+from fedadavr.flower.log import log
 
 ACTION = "client_id"
 QUESTION = f"query.{ACTION}"
 RECORD, KEY = "identity", "client-id"
 CONFIG = (KEY, "partition-id")  # entries of a node's config that name its client
-REFUSALS = (ErrorCode.CLIENT_APP_RAISED_EXCEPTION, ErrorCode.MOD_FAILED_PRECONDITION)
 INSTALLING = "DependencyInstallation"  # Flower's error of a node that cannot make the app ready
 SEVERAL = 3  # nodes whose apps must refuse, where a store's clients have told their ids before
 HASTE = 10.0  # seconds between two questions to a node, at least
@@ -158,7 +157,7 @@ def _read(reply: Message) -> tuple[bool | None, Any]:
             lines = str(reply.error.reason or "").strip().splitlines()
             why = one_line(lines[-1] if lines else reply.error, 200)
             broken = any(INSTALLING in line for line in lines)
-            return (False if reply.error.code in REFUSALS and not broken else None), why
+            return (False if reply.error.code in OF_THE_APP and not broken else None), why
         record = reply.content.get(RECORD)
         if isinstance(record, ConfigRecord):
             return True, record.get(KEY)

@@ -17,7 +17,7 @@ class ClientHook:
     """Does what the server's algorithm asks, before each step of the client's optimizer.
 
     It adds the proximal term and the correction to the gradients and counts the steps; the training
-    loop stays as it is:
+    loop stays as it is::
 
         with ClientHook(message, model, optimizer) as hook:
             for x, y in batches:

@@ -8,8 +8,9 @@ from logging import WARNING
 from typing import Any
 
 from flwr.app import MetricRecord
-from flwr.common.logger import log
 from flwr.serverapp.strategy import Result
+
+from fedadavr.flower.log import log
 
 TRAINED, EVALUATED, MEASURED = "train", "evaluate", "server"
 RESULT = {

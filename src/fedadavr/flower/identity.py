@@ -8,12 +8,12 @@ from logging import INFO, WARNING
 from numbers import Integral
 from typing import Any, Literal
 
-from flwr.common.logger import log
 from flwr.serverapp import Grid
 
 from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.asking import Asking
 from fedadavr.flower.ids import RESERVED, bad_id, one_line
+from fedadavr.flower.log import log
 
 Naming = Literal["ask", "node"] | Callable[[int], str]
 """How a node's client is known: the node is asked, by the node's id, by a function of that."""

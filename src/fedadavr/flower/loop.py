@@ -9,11 +9,11 @@ from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
-from flwr.common.logger import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 
 from fedadavr.flower.history import EVALUATED, MEASURED, TRAINED, Flat, History
+from fedadavr.flower.log import log
 
 if TYPE_CHECKING:
     from fedadavr.flower.strategy import Strategy

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 from flwr.app import Message, RecordDict
-from flwr.common.constant import ErrorCode
-from flwr.common.logger import log
 
 from fedadavr.algorithms import Update
 from fedadavr.flower.arrays import BadArrays, Model, Values
+from fedadavr.flower.errors import OF_THE_APP
 from fedadavr.flower.ids import one_line
+from fedadavr.flower.log import log
+from fedadavr.flower.privacy import about_secure_aggregation
 
 SUPERLINK = 1  # the node id under which the SuperLink reports errors
 BEYOND = 1000.0  # times what other clients' buffers reach, where one is not believed any more
@@ -106,7 +107,7 @@ def sort(
             if message.has_error():
                 lines = str(message.error.reason or "").strip().splitlines()
                 found.fail(client, f"failed: {lines[-1] if lines else message.error}")
-                if message.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
+                if message.error.code in OF_THE_APP:
                     found.raised[client] = str(message.error.reason)
             else:
                 found.good[client] = read(client, node, message.content)
@@ -220,8 +221,9 @@ class Keys:
         if len(self._raised) >= several:
             arrays, config = self._sent
             raise WrongKey(
-                f"the clients cannot find what was sent ({one_line(found.reason, 300)}): the model "
-                f"is sent as {arrays!r} (arrayrecord_key), the config as {config!r} "
+                about_secure_aggregation(found.reason)
+                or f"the clients cannot find what was sent ({one_line(found.reason, 300)}): the "
+                f"model is sent as {arrays!r} (arrayrecord_key), the config as {config!r} "
                 "(configrecord_key)"
             )
 

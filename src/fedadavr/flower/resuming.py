@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from logging import WARNING
 from typing import Any, Literal, get_args
 
-from flwr.common.logger import log
-
 from fedadavr.flower.arrays import Model
+from fedadavr.flower.log import log
 from fedadavr.stores.addresses import absolute, public
 
 Resume = Literal["auto", "never", "require"]

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from logging import INFO, WARNING
 from typing import TypeVar
 
-from flwr.common.logger import log
-
+from fedadavr.flower.log import log
 from fedadavr.signals import Hold
 from fedadavr.stores import StoreError
 from fedadavr.stores.store import StoreLost

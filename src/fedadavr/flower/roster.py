@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from logging import INFO, WARNING
 
-from flwr.common.logger import log
 from flwr.serverapp import Grid
 
 from fedadavr.algorithms import Algorithm
 from fedadavr.flower.identity import Identities
 from fedadavr.flower.ids import one_line
+from fedadavr.flower.log import log
 from fedadavr.flower.retrying import Retry
 
 POLL = 1.0  # seconds between looks for nodes

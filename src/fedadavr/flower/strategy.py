@@ -10,25 +10,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
-from flwr.common.logger import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from flwr.serverapp.strategy import Result
 
-from fedadavr import __version__
-from fedadavr.algorithms import Algorithm, Rejected, Update, algorithm
-from fedadavr.algorithms.registry import check_settings, settings_in_use, settings_of
-from fedadavr.algorithms.server_state import Torn
-from fedadavr.defaults import FIRST, filled
+from fedadavr.algorithms import Algorithm, Rejected, Update
+from fedadavr.algorithms.registry import settings_of
 from fedadavr.flower.aliases import ours
 from fedadavr.flower.allow_list import AllowList
-from fedadavr.flower.arrays import BadArrays, Model
-from fedadavr.flower.history import EVALUATED, TRAINED, History
+from fedadavr.flower.arrays import BadArrays
+from fedadavr.flower.history import EVALUATED, TRAINED
 from fedadavr.flower.identity import Identities, Naming, check_naming
 from fedadavr.flower.ids import RESERVED, one_line
+from fedadavr.flower.kept import KeptRounds
+from fedadavr.flower.log import log
 from fedadavr.flower.loop import EvaluateFunction, Hook, Loop, hooks_of
 from fedadavr.flower.loops import begins_round
 from fedadavr.flower.metrics import Aggregate, aggregate, average
+from fedadavr.flower.privacy import check_wrapper
+from fedadavr.flower.pulling import finish, pulling
 from fedadavr.flower.replies import (
     Keys,
     RejectedRounds,
@@ -40,14 +40,11 @@ from fedadavr.flower.replies import (
     parts,
     sort,
 )
-from fedadavr.flower.resuming import Resume, anew, check_extra, check_resume, check_state, fixed
+from fedadavr.flower.resuming import Resume, anew, check_resume, fixed
 from fedadavr.flower.retrying import Retry
 from fedadavr.flower.roster import Roster
 from fedadavr.sampling import EVALUATE, sample
-from fedadavr.settings import plain
-from fedadavr.signals import Hold
-from fedadavr.stores import StoreError, open_store
-from fedadavr.stores.addresses import public
+from fedadavr.stores import StoreError
 from fedadavr.stores.store import StoreLost
 from fedadavr.supported import check_platform
 from fedadavr.vector import Layout, Vector
@@ -58,7 +55,7 @@ STEPS = "num-steps"  # in a reply's metrics, for FedNova and SCAFFOLD
 PREFIX = "fedadavr-"  # of a metric of ours whose name the user's metrics have
 
 
-class Strategy(FlowerFedAvg):
+class Strategy(KeptRounds, FlowerFedAvg):
     """A Flower strategy with FedAvg's arguments, and an algorithm's settings beside them.
 
     It trains in a loop of one's own, too, under a strategy that wraps it, and with a
@@ -187,23 +184,16 @@ class Strategy(FlowerFedAvg):
         self._identity_timeout = identity_timeout
         self._max_rejected_rounds = max_rejected_rounds
         self._in_start = False  # else the loop is somebody else's
-        self.server: Algorithm | None = None
         self._forget_all()
 
     def _forget_all(self) -> None:
         """As before any round."""
-        self.server = None
-        self.history = History()
-        self.done = 0  # rounds that the store held when this began
+        self._forget_rounds()
         self._offset = 0  # what a loop that is not ours does not count
         self.asked: list[Message] = []
         self._evaluating: list[Message] = []
-        self._uncommitted = self._reached = self._stored = 0
-        self._whole = True  # whether model, buffers and memory are of one round
         self._rejected_rounds = RejectedRounds(self._max_rejected_rounds)
         self._keys = Keys(self.weighted_by_key, self.arrayrecord_key, self.configrecord_key)
-        self._record: ArrayRecord | None = None
-        self._unseen = False  # whether the loop has not got the model yet: a store's, say
         self._begun, self._stepped = 0, -1  # the last rounds, as the loop counts them
         self._configuring = self._cast_said = False
         self._grid: Grid | None = None
@@ -212,22 +202,6 @@ class Strategy(FlowerFedAvg):
             self._naming, remembers=self._remembers, handing_over=not self.authenticated,
         )  # fmt: skip
         self.roster = Roster(self.identities)
-
-    def _build(self, layout: Layout, store: Any = None) -> Algorithm:
-        settings = self._settings_on(store) | self._settings
-        return algorithm(self._algorithm, layout, store=store, **settings)
-
-    def _settings_on(self, store: Any) -> dict[str, Any]:
-        """What a store's rounds were made with: a new version's defaults are not for them."""
-        state = None if store is None else store.state()
-        try:
-            if state is None or state["server"]["algorithm"] != self._algorithm:
-                return {}
-            kept, version = state["extra"].get("settings", {}), state["extra"].get("version", FIRST)
-        except (KeyError, TypeError, AttributeError):
-            return {}  # it is damaged: restoring it will say so
-        given = check_settings(self._algorithm, self._settings)
-        return filled(self._algorithm, {**kept, **given}, version)
 
     def summary(self) -> None:
         """Log what will run."""
@@ -241,11 +215,6 @@ class Strategy(FlowerFedAvg):
             log(WARNING, "\t├──> Clients: listed, but not authenticated: unless the SuperLink has "
                 "--enable-supernode-auth, anyone can come with a listed key")  # fmt: skip
         super().summary()
-
-    @property
-    def _where(self) -> str:
-        """The store's address as it may be shown."""
-        return public(self.store) if self.store else ""
 
     # --- from start to end ---
 
@@ -269,17 +238,11 @@ class Strategy(FlowerFedAvg):
         self.close()
         self._forget_all()
         self._prepare(initial_arrays)
-        self._in_start = True
-        log(INFO, "Starting %s, %d rounds:", type(self).__name__, num_rounds)
-        self.summary()
-        if self.done:
-            log(INFO, "going on after round %d of %d, from %s", self.done, num_rounds, self._where)
-        if num_rounds <= self.done:
-            log(WARNING, "already at round %d of %d: raise num_rounds, or %s", self.done,
-                num_rounds, anew(self._where))  # fmt: skip
-        loop = Loop(self, grid, timeout, train_config, evaluate_config, evaluate_fn, self.history,
-                    self.on_round)  # fmt: skip
+        self._in_start, grid = True, pulling(grid, self.store, self.encrypt_with is not None)
         try:
+            self._say_start(num_rounds)
+            loop = Loop(self, grid, timeout, train_config, evaluate_config, evaluate_fn,
+                        self.history, self.on_round)  # fmt: skip
             result = loop.run(self._current(), self.done, num_rounds)
             self._commit()
             self._retry("the last metrics", self._write_metrics)
@@ -288,64 +251,18 @@ class Strategy(FlowerFedAvg):
             raise
         finally:
             self._in_start = False
+            finish(grid)
             self.close()
         return result
 
-    def close(self) -> None:
-        """Let go of the store."""
-        if self.server is not None and self.server.store is not None:
-            with Hold():
-                self.server.store.close()
-            self.server = None
-
-    def _prepare(self, arrays: ArrayRecord) -> Algorithm:
-        """Build the server for a model, once; with a store, take over what it holds."""
-        if self.server is not None:
-            return self.server
-        self.model = Model(arrays, self.buffers)
-        log(INFO, "the model: %s", self.model)
-        store = None if self.store is None else open_store(self.store, self.encrypt_with)
-        try:
-            state = None if store is None else store.state()
-            check_state(state, self.resume, self._algorithm, self.model, self._where)
-            server = self._build(self.model.layout, store)
-            self.w, self.buffer_values = self.model.flatten(arrays)
-            self._next = np.zeros_like(self.w)
-            kept = server.restore()
-            if kept is not None and store is not None:
-                self.w, extra = kept
-                check_extra(extra, self.model, self._where, self.seed)
-                self.identities.told_before(extra.get("told"))
-                self._unseen = True
-                self.buffer_values, self.done = extra["buffers"], extra["round"]
-                self._reached = self._stored = self.done
-                self.history.take_over(store.metrics(), extra.get("unevaluated", {}))
-        except BaseException:
-            if store is not None:
-                store.close()
-            raise
-        self.server = server
-        self._record = None
-        self.roster.take_over(server, self.done)
-        return server
-
-    def _current(self) -> ArrayRecord:
-        """The model as it goes out."""
-        if self._record is None:
-            self._record = self.model.record(self.w, self.buffer_values)
-        return self._record
-
-    @property
-    def current_arrays(self) -> ArrayRecord | None:
-        """The model, as it is after the last round; it can be set, as that of Flower's FedOpt."""
-        return None if self.server is None else self._current()
-
-    @current_arrays.setter
-    def current_arrays(self, arrays: Mapping[str, Any]) -> None:
-        record = arrays if isinstance(arrays, ArrayRecord) else ArrayRecord(
-            {name: _array(np.asarray(values)) for name, values in arrays.items()})  # fmt: skip
-        self._prepare(record)
-        self._take(record)
+    def _say_start(self, num_rounds: int) -> None:
+        log(INFO, "Starting %s, %d rounds:", type(self).__name__, num_rounds)
+        self.summary()
+        if self.done:
+            log(INFO, "going on after round %d of %d, from %s", self.done, num_rounds, self._where)
+        if self.done >= num_rounds:
+            log(WARNING, "already at round %d of %d: raise num_rounds, or %s", self.done,
+                num_rounds, anew(self._where))  # fmt: skip
 
     def _begin_round(self, server_round: int, arrays: ArrayRecord, grid: Grid) -> ArrayRecord:
         """The model that a round begins with: the loop's, or at first the store's."""
@@ -355,6 +272,8 @@ class Strategy(FlowerFedAvg):
             self.close()
             self._forget_all()
             self._grid, self._configuring = grid, True
+        if not self._in_start:
+            check_wrapper(self.store, self._build, first=self.server is None)
         if self.server is None:
             self._prepare(arrays)
             if self.on_round and not self._in_start:
@@ -370,64 +289,6 @@ class Strategy(FlowerFedAvg):
             return self._current()  # until the loop has got a model back
         self._take(arrays)
         return arrays
-
-    def _take(self, arrays: ArrayRecord) -> None:
-        """What is sent is the model from now on: a loop or a subclass may have changed it."""
-        if arrays is not self._record:
-            self.w, self.buffer_values = self.model.flatten(arrays)
-            self._record = arrays
-
-    # --- what is kept ---
-
-    def _commit(self) -> None:
-        """Write the rounds that are not stored yet; waits for the store, then raises."""
-        if self._uncommitted:
-            self._retry(f"the commit of round {self._reached}", self._write, self._in_ram())
-
-    def _write(self) -> None:
-        assert self.server is not None
-        if not self._whole:
-            raise Torn
-        metrics = self.history.to_write(self._reached)
-        self.server.commit(
-            self.w, round=self._reached, buffers=self.buffer_values, seed=self.seed,
-            settings=plain(settings_in_use(self.server)), version=__version__,
-            dtypes=self.model.dtypes, metrics=metrics,
-            unevaluated=self.history.to_keep(self._reached),
-            told=self.identities.told,
-        )  # fmt: skip
-        self._uncommitted, self._stored = 0, self._reached
-        self.history.written(metrics)
-
-    def _write_metrics(self) -> None:
-        """Metrics of stored rounds that came after their commit."""
-        metrics = self.history.to_write(self._stored)
-        if metrics and self.server is not None and self.server.store is not None:
-            self.server.store.commit({}, metrics=metrics)
-            self.history.written(metrics)
-
-    def _in_ram(self) -> str:
-        """Which rounds a crash would lose now."""
-        first = self._reached - self._uncommitted + 1
-        rounds = f"round {first} is" if first == self._reached else (
-            f"rounds {first} to {self._reached} are")  # fmt: skip
-        return f"{rounds} in the RAM of this process only"
-
-    def _save_what_is_whole(self, error: BaseException) -> None:
-        """The run ends by an exception: try once to keep the rounds that were made before it."""
-        if self.server is None or self.server.store is None:
-            return
-        try:
-            if isinstance(error, StoreLost):
-                raise error
-            with Hold():
-                if self._uncommitted:
-                    self._write()
-                self._write_metrics()
-        except (StoreError, Torn) as why:
-            if self._uncommitted:
-                log(ERROR, "%s and cannot be stored any more, the last commit is as it was: %s",
-                    self._in_ram(), why)  # fmt: skip
 
     # --- who takes part ---
 
@@ -645,7 +506,10 @@ class Strategy(FlowerFedAvg):
         config["server-round"] = round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         nodes = [clients[client] for client in chosen]
-        self._evaluating = list(self._construct_messages(record, nodes, MessageType.EVALUATE))
+        self._evaluating = [
+            Message(content=record, message_type=MessageType.EVALUATE, dst_node_id=node)
+            for node in nodes
+        ]
         return self._evaluating
 
     def aggregate_evaluate(

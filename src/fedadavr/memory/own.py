@@ -21,18 +21,24 @@ __all__ = ["ClientMemory", "Weighting", "stored_state"]
 class ClientMemory(RecordTable):
     """What the server remembers of each client.
 
-    Parameters
-    ----------
-    layout : the model's layout
-    codec : how updates are stored: fp32, fp16, int8 or int4
-    weights : `"examples"` weighs a client by its number of examples, `"clients"` by one
-    population : see `Population`
-    store : where the bytes live; in RAM unless told
-    prune_after : forget a client that was not seen for so many rounds; None: never
-
     It answers what a memory must: what it predicts for a cohort (`open`), what it takes from the
     replies (`admit`, then `close`), its mean over the population (`mean`), how it forgets a client,
     and its state.
+
+    Parameters
+    ----------
+    layout : Layout
+        The model's layout.
+    codec : str
+        How updates are stored: fp32, fp16, int8 or int4.
+    weights : str
+        `"examples"` weighs a client by its number of examples, `"clients"` by one.
+    population : int or Mapping[str, int], optional
+        See `Population`.
+    store : Store, optional
+        Where the bytes live; in RAM unless told.
+    prune_after : int, optional
+        Forget a client that was not seen for so many rounds; None: never.
     """
 
     def __init__(

@@ -23,14 +23,15 @@ UNIT = 2.0**-20
 class Population:
     """The clients and the sum of their sizes, kept in sums: nothing here is done client by client.
 
-    Parameters
-    ----------
-    population : `None` counts the clients seen or joined and not left; a number is a floor, which
-        grows with a warning; a mapping gives the sizes of all clients (a reply's own count wins).
-
     A member is *seen* (its update is remembered), *waiting* (named, but not seen yet, perhaps with
     a size) or *anonymous* (counted only). A client that is forgotten becomes anonymous, and the
     next new name takes such a place; one that leaves takes its place with it.
+
+    Parameters
+    ----------
+    population : int or Mapping[str, int], optional
+        `None` counts the clients seen or joined and not left; a number is a floor, which grows
+        with a warning; a mapping gives the sizes of all clients (a reply's own count wins).
     """
 
     def __init__(self, population: int | Mapping[str, int] | None = None) -> None:

@@ -113,7 +113,8 @@ class RecordTable:
 
         Parameters
         ----------
-        largest : the largest magnitude, times its weight, among the records written last
+        largest : float
+            The largest magnitude, times its weight, among the records written last.
         """
         self.reach = max(self.reach, largest)
         if not len(self.total) or self.reach <= DWARFS * largest:

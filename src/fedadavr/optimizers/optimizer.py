@@ -50,12 +50,19 @@ class Optimizer:
 
     Parameters
     ----------
-    name : one of `OPTIMIZERS`
-    layout : the model's layout (LAMB's trust ratio is per tensor)
-    lr, beta1, beta2, eps : None for the optimizer's own default
-    weight_decay : added once to the gradient, as weight_decay * w
-    trust_ratio : LAMB only, one ratio per tensor or one for the whole model
+    name : str
+        One of `OPTIMIZERS`.
+    layout : Layout
+        The model's layout (LAMB's trust ratio is per tensor).
+    lr, beta1, beta2, eps : float, optional
+        None for the optimizer's own default.
+    weight_decay : float
+        Added once to the gradient, as weight_decay * w.
+    trust_ratio : str
+        LAMB only, one ratio per tensor or one for the whole model.
 
+    Examples
+    --------
     >>> layout = Layout({"x": (2,)})
     >>> optimizer = Optimizer("adam", layout, lr=0.1)
     >>> optimizer.step(np.zeros(2, np.float32), np.array([3.0, -4.0], np.float32)).round(4)

@@ -39,11 +39,16 @@ class LmdbStore(PersistentStore):
 
     Parameters
     ----------
-    path : the folder; it is made for its owner only
-    key : 32 bytes, to encrypt the store with
-    read_only : look at a store, also at one that a server is using
-    must_exist : do not make a new one
-    map_size : where the map begins, in bytes; it grows by itself
+    path : Path or str
+        The folder; it is made for its owner only.
+    key : bytes, optional
+        32 bytes, to encrypt the store with.
+    read_only : bool
+        Look at a store, also at one that a server is using.
+    must_exist : bool
+        Do not make a new one.
+    map_size : int
+        Where the map begins, in bytes; it grows by itself.
     """
 
     longest = 511  # LMDB's limit for a key

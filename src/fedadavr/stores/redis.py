@@ -61,6 +61,10 @@ redis.call('SET', KEYS[1], ARGV[2])
 return 1
 """
 LOST = "{} was written by another server: this one has lost it, and stops"
+BACK = (
+    "{} has gone back to an earlier commit, as a Redis does that was killed before it had written "
+    "what it answered: set appendfsync to always; start this server again, it goes on from there"
+)
 EMPTY = (
     "{} has lost its state, as a Redis does that was started again without its data: restore the "
     "data, then start this server again"
@@ -86,12 +90,16 @@ class RedisStore(PersistentStore):
 
     Parameters
     ----------
-    url : redis://[user:password@]host:port[/db][?name=NAME&patience=SECONDS]. `name` begins all
+    url : str
+        redis://[user:password@]host:port[/db][?name=NAME&patience=SECONDS]. `name` begins all
         keys, so that several servers can share a Redis; a command that fails because the
-        connection does is tried again for `patience` seconds, with growing pauses
-    key : 32 bytes, to encrypt the store with
-    read_only : look at a store, also at one that a server is using
-    must_exist : do not make a new one
+        connection does is tried again for `patience` seconds, with growing pauses.
+    key : bytes, optional
+        32 bytes, to encrypt the store with.
+    read_only : bool
+        Look at a store, also at one that a server is using.
+    must_exist : bool
+        Do not make a new one.
     """
 
     _redis: Any
@@ -193,6 +201,11 @@ class RedisStore(PersistentStore):
                 log.warning(
                     "%s: appendonly is off, so that commits can be lost when Redis itself ends: "
                     "set it to yes", self.where,
+                )  # fmt: skip
+            elif self._redis.config_get("appendfsync").get("appendfsync") != "always":
+                log.info(
+                    "%s: appendfsync is not always, so that the last commits can be lost when "
+                    "Redis itself is killed", self.where,
                 )  # fmt: skip
 
     def _try(self, attempt: Callable[[], T]) -> T:
@@ -436,7 +449,7 @@ class RedisStore(PersistentStore):
             if raw == self._attempt:  # it was made, only the answer was lost
                 self._flipped, self._manifest = raw, self._parse(raw)
             elif raw != self._flipped:
-                raise StoreLost((LOST if raw else EMPTY).format(self.where))
+                raise self._lost(raw)
             self._recover()
             # What a failed attempt has written, or will yet, is under a token that never holds.
             self._attempt, self._token = None, os.urandom(4).hex()
@@ -452,9 +465,18 @@ class RedisStore(PersistentStore):
         self._attempt = raw
         args = (self._key("manifest"), self._flipped, raw)
         if not self._try(lambda: self._redis.eval(FLIP, 1, *args)):
-            there = self._try(lambda: self._redis.exists(self._key("manifest")))
-            raise StoreLost((LOST if there else EMPTY).format(self.where))
+            raise self._lost(self._try(lambda: self._redis.get(self._key("manifest"))))
         self._flipped, self._manifest, self._attempt = raw, manifest, None
+
+    def _lost(self, raw: bytes | None) -> StoreLost:
+        """What is said of a manifest that is not ours any more."""
+        if not raw:
+            return StoreLost(EMPTY.format(self.where))
+        with contextlib.suppress(StoreError, ValueError):
+            there = self._parse(raw)
+            if there["id"] == self.id and there["commit"] < self._manifest["commit"]:
+                return StoreLost(BACK.format(self.where))
+        return StoreLost(LOST.format(self.where))
 
     def _recover(self) -> None:
         """Finish the commit that a crash has left behind, or undo it."""

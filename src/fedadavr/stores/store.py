@@ -87,13 +87,19 @@ class Store(Protocol):
 
         Parameters
         ----------
-        records, members : what changed; None removes
-        state : replaces the state
-        rounds, metrics : what to note of rounds, and what they were measured to be, beside what
-            is there of others
-        snapshot : the round that this is the end of, if it shall be possible to come back to it
-        lost : so many records were lost: count what is there instead of moving the counts
-        accept : somebody has looked at what is there, and takes it as it is
+        records, members : Mapping
+            What changed, by client; None removes.
+        state : State, optional
+            Replaces the state.
+        rounds, metrics : Mapping[int, Any], optional
+            What to note of rounds, and what they were measured to be, beside what is there of
+            others.
+        snapshot : int, optional
+            The round that this is the end of, if it shall be possible to come back to it.
+        lost : int, optional
+            So many records were lost: count what is there instead of moving the counts.
+        accept : bool
+            Somebody has looked at what is there, and takes it as it is.
         """
         ...
 

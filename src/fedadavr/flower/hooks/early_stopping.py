@@ -5,10 +5,10 @@ from __future__ import annotations
 from logging import INFO
 
 from flwr.app import ArrayRecord
-from flwr.common.logger import log
 
 from fedadavr.flower.hooks.best import Best
 from fedadavr.flower.hooks.hook import History, Metrics
+from fedadavr.flower.log import log
 
 
 class EarlyStopping:

@@ -6,11 +6,11 @@ from logging import INFO
 from pathlib import Path
 
 from flwr.app import ArrayRecord
-from flwr.common.logger import log
 
 from fedadavr.flower.arrays import view
 from fedadavr.flower.hooks.best import Best
 from fedadavr.flower.hooks.hook import History, Metrics
+from fedadavr.flower.log import log
 from fedadavr.model_files import check_suffix, write_model
 
 

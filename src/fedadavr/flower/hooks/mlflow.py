@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from logging import INFO
 
 from flwr.app import ArrayRecord
-from flwr.common.logger import log
 
 from fedadavr.flower.hooks.hook import History, Metrics, Outcome, need, scalars
+from fedadavr.flower.log import log
 
 
 class MLflow:

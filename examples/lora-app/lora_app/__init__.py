@@ -1,0 +1,1 @@
+"""LoRA adapters trained with FedAdaVR, on Flower."""

@@ -1,0 +1,1 @@
+"""FedAdaVR with scikit-learn, on Flower."""

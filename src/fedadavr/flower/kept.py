@@ -1,0 +1,198 @@
+"""The model and the rounds of a strategy: built or restored, and committed whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from logging import ERROR, INFO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+
+from fedadavr import __version__
+from fedadavr.algorithms import Algorithm, algorithm
+from fedadavr.algorithms.registry import check_settings, settings_in_use
+from fedadavr.algorithms.server_state import Torn
+from fedadavr.defaults import FIRST, filled
+from fedadavr.flower.arrays import Model, Values
+from fedadavr.flower.history import History
+from fedadavr.flower.identity import Identities
+from fedadavr.flower.log import log
+from fedadavr.flower.resuming import check_extra, check_state
+from fedadavr.flower.retrying import Retry
+from fedadavr.flower.roster import Roster
+from fedadavr.settings import plain
+from fedadavr.signals import Hold
+from fedadavr.stores import StoreError, open_store
+from fedadavr.stores.addresses import public
+from fedadavr.stores.store import StoreLost
+from fedadavr.vector import Layout, Vector
+
+
+class KeptRounds:
+    """What a strategy has made so far, in this process and in its store."""
+
+    store: str | None
+    encrypt_with: str | Path | None
+    resume: str
+    seed: int
+    buffers: tuple[str, ...]
+    identities: Identities
+    roster: Roster
+    _algorithm: str
+    _settings: dict[str, Any]
+    _retry: Retry
+
+    server: Algorithm | None
+    model: Model
+    w: Vector
+    buffer_values: dict[str, Values]
+    _next: Vector  # where the next model is made
+
+    def _forget_rounds(self) -> None:
+        """As before any round."""
+        self.server = None
+        self.history = History()
+        self.done = 0  # rounds that the store held when this began
+        self._uncommitted = self._reached = self._stored = 0
+        self._whole = True  # whether model, buffers and memory are of one round
+        self._record: ArrayRecord | None = None  # the model as it goes out, if it is made
+        self._unseen = False  # whether the loop has not got the model yet: a store's, say
+
+    @property
+    def _where(self) -> str:
+        """The store's address as it may be shown."""
+        return public(self.store) if self.store else ""
+
+    def _build(self, layout: Layout, store: Any = None) -> Algorithm:
+        settings = self._settings_on(store) | self._settings
+        return algorithm(self._algorithm, layout, store=store, **settings)
+
+    def _settings_on(self, store: Any) -> dict[str, Any]:
+        """What a store's rounds were made with: a new version's defaults are not for them."""
+        state = None if store is None else store.state()
+        try:
+            if state is None or state["server"]["algorithm"] != self._algorithm:
+                return {}
+            kept, version = state["extra"].get("settings", {}), state["extra"].get("version", FIRST)
+        except (KeyError, TypeError, AttributeError):
+            return {}  # it is damaged: restoring it will say so
+        given = check_settings(self._algorithm, self._settings)
+        return filled(self._algorithm, {**kept, **given}, version)
+
+    # --- the model ---
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self.server is not None and self.server.store is not None:
+            with Hold():
+                self.server.store.close()
+            self.server = None
+
+    def _prepare(self, arrays: ArrayRecord) -> Algorithm:
+        """Build the server for a model, once; with a store, take over what it holds."""
+        if self.server is not None:
+            return self.server
+        self.model = Model(arrays, self.buffers)
+        log(INFO, "the model: %s", self.model)
+        store = None if self.store is None else open_store(self.store, self.encrypt_with)
+        try:
+            state = None if store is None else store.state()
+            check_state(state, self.resume, self._algorithm, self.model, self._where)
+            server = self._build(self.model.layout, store)
+            self.w, self.buffer_values = self.model.flatten(arrays)
+            self._next = np.zeros_like(self.w)
+            kept = server.restore()
+            if kept is not None and store is not None:
+                self.w, extra = kept
+                check_extra(extra, self.model, self._where, self.seed)
+                self.identities.told_before(extra.get("told"))
+                self._unseen = True
+                self.buffer_values, self.done = extra["buffers"], extra["round"]
+                self._reached = self._stored = self.done
+                self.history.take_over(store.metrics(), extra.get("unevaluated", {}))
+        except BaseException:
+            if store is not None:
+                store.close()
+            raise
+        self.server = server
+        self._record = None
+        self.roster.take_over(server, self.done)
+        return server
+
+    def _current(self) -> ArrayRecord:
+        """The model as it goes out."""
+        if self._record is None:
+            self._record = self.model.record(self.w, self.buffer_values)
+        return self._record
+
+    @property
+    def current_arrays(self) -> ArrayRecord | None:
+        """The model, as it is after the last round; it can be set, as that of Flower's FedOpt."""
+        return None if self.server is None else self._current()
+
+    @current_arrays.setter
+    def current_arrays(self, arrays: Mapping[str, Any]) -> None:
+        record = arrays if isinstance(arrays, ArrayRecord) else ArrayRecord(
+            {name: Array(np.asarray(values)) for name, values in arrays.items()})  # fmt: skip
+        self._prepare(record)
+        self._take(record)
+
+    def _take(self, arrays: ArrayRecord) -> None:
+        """What is sent is the model from now on: a loop or a subclass may have changed it."""
+        if arrays is not self._record:
+            self.w, self.buffer_values = self.model.flatten(arrays)
+            self._record = arrays
+
+    # --- commits ---
+
+    def _commit(self) -> None:
+        """Write the rounds that are not stored yet; waits for the store, then raises."""
+        if self._uncommitted:
+            self._retry(f"the commit of round {self._reached}", self._write, self._in_ram())
+
+    def _write(self) -> None:
+        assert self.server is not None
+        if not self._whole:
+            raise Torn
+        metrics = self.history.to_write(self._reached)
+        self.server.commit(
+            self.w, round=self._reached, buffers=self.buffer_values, seed=self.seed,
+            settings=plain(settings_in_use(self.server)), version=__version__,
+            dtypes=self.model.dtypes, metrics=metrics,
+            unevaluated=self.history.to_keep(self._reached),
+            told=self.identities.told,
+        )  # fmt: skip
+        self._uncommitted, self._stored = 0, self._reached
+        self.history.written(metrics)
+
+    def _write_metrics(self) -> None:
+        """Metrics of stored rounds that came after their commit."""
+        metrics = self.history.to_write(self._stored)
+        if metrics and self.server is not None and self.server.store is not None:
+            self.server.store.commit({}, metrics=metrics)
+            self.history.written(metrics)
+
+    def _in_ram(self) -> str:
+        """Which rounds a crash would lose now."""
+        first = self._reached - self._uncommitted + 1
+        rounds = f"round {first} is" if first == self._reached else (
+            f"rounds {first} to {self._reached} are")  # fmt: skip
+        return f"{rounds} in the RAM of this process only"
+
+    def _save_what_is_whole(self, error: BaseException) -> None:
+        """The run ends by an exception: try once to keep the rounds that were made before it."""
+        if self.server is None or self.server.store is None:
+            return
+        try:
+            if isinstance(error, StoreLost):
+                raise error
+            with Hold():
+                if self._uncommitted:
+                    self._write()
+                self._write_metrics()
+        except (StoreError, Torn) as why:
+            if self._uncommitted:
+                log(ERROR, "%s and cannot be stored any more, the last commit is as it was: %s",
+                    self._in_ram(), why)  # fmt: skip
