@@ -47,6 +47,7 @@ from fedadavr.simulation.participation import Participation
 from tests.rounds import opened
 from tests.test_runs import outcome, small
 
+DOCUMENT = Path(__file__).parent.parent / "docs" / "availability.md"
 TRACE = "client,from,to\n0,1,4\n3,2,\n5,1,2\n5,4,9\n17,3,3\n6,8,10\n"
 """In rounds 1 to 12 there are 2, 3, 3, 3, 2, 2, 2, 3, 3, 2, 1 and 1 clients."""
 
@@ -372,23 +373,14 @@ def test_a_grid_has_availabilities_with_settings() -> None:
     assert found[2].availability == "markov:on=0.2,off=0.1"
 
 
-OWN = """
-import numpy as np
-from fedadavr.availability import Availability, Clients, Mask, availability
-
-@availability("in-turn")
-class InTurn(Availability):
-    groups: int = 2
-    def there(self, round: int, clients: Clients) -> Mask:
-        return np.arange(clients.number) % self.groups == round % self.groups
-"""
-
-
 def test_an_availability_of_ones_own_is_one_file(mine: str, tmp_path: Path) -> None:
-    """It comes with --load, has settings, and is in the run's config."""
+    """The one of docs/availability.md: --load brings it, the run's config has its settings."""
+    (shown,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     path = tmp_path / "turns.py"
-    path.write_text(Path(mine).read_text().replace("half-varp-2", "half-varp-3")
-                    .replace('"blobs"', '"blobs-3"').replace('"mlp"', '"mlp-3"') + OWN)  # fmt: skip
+    others = Path(mine).read_text()
+    for name in ("half-varp-2", "blobs", "mlp"):
+        others = others.replace(f'"{name}"', f'"{name}-3"')
+    path.write_text(others + shown)
     with (AVAILABILITIES.unchanged(), ALGORITHMS.unchanged(), DATASETS.unchanged(),
           MODELS.unchanged()):  # fmt: skip
         experiment = small(str(path), dataset="blobs-3", model="mlp-3", rounds=3,
