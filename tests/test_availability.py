@@ -124,6 +124,18 @@ def test_any_number_of_workers_gives_the_same_bits(trace: Path, mine: str) -> No
     assert len({bits for *_, bits in models[0]}) > 20
 
 
+def test_uniform_cohorts_are_those_that_they_always_were(mine: str) -> None:
+    """Drawn from all clients, by seed and round; the numbers are of a version before this."""
+    load_file(mine)
+    federation = federate(load("blobs"), "lq-1", 20, seed=0)
+    module = build("mlp", 4, 0)
+    server = algorithm("fedadavr", layout_of(module))
+    with Engine(server, module, federation, LocalSGD(0.05, 0.9, 1, 20), seed=42,
+                clients_per_round=5) as engine:  # fmt: skip
+        asked = [engine.cohort(round).asked for round in (1, 2, 300)]
+    assert asked == [[3, 11, 9, 10, 18], [0, 8, 17, 2, 10], [12, 16, 2, 10, 1]]
+
+
 # --- rates ---
 
 
@@ -274,7 +286,8 @@ def test_settings_are_told_in_full_and_read_again(trace: Path) -> None:
         ({"availability": "independent:each=size"}, "each must be 'same', 'beta' or 'label'"),
         ({"availability": "day-night:p=0.6"}, "p (1 + swing) must be at most 1"),
         ({"availability": "day-night:period=1"}, "period must be a finite number above 1"),
-        ({"availability": "churn:rounds=1"}, "rounds must be at least 2, got 1"),
+        ({"availability": "churn:rounds=1"}, "rounds must lie between 2 and 10^9, got 1"),
+        ({"availability": "day-night:zones=0"}, "zones must lie between 1 and 10^6, got 0"),
         ({"availability": "trace"}, "trace needs a value of file, as trace:file=..."),
         ({"availability": "trace:file=nowhere.csv"}, "nowhere.csv cannot be read: No such file"),
         ({"dropout": 1.5}, "dropout random:p=1.5: p must lie in [0, 1], got 1.5"),

@@ -28,8 +28,8 @@ class Churn(Availability):
         check_share("joining", self.joining)
         check_share("leaving", self.leaving)
         check_share("p", self.p)
-        if self.rounds < 2:
-            raise ValueError(f"rounds must be at least 2, got {self.rounds}")
+        if not 2 <= self.rounds <= 10**9:
+            raise ValueError(f"rounds must lie between 2 and 10^9, got {self.rounds}")
 
     def stays(self, clients: Clients) -> tuple[Counts, Counts]:
         """The first round of each client, and the first in which it has left."""

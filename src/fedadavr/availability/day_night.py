@@ -33,8 +33,8 @@ class DayNight(Availability):
             )
         if not 1 < self.period < np.inf:
             raise ValueError(f"period must be a finite number above 1, got {self.period:g}")
-        if self.zones < 1:
-            raise ValueError(f"zones must be at least 1, got {self.zones}")
+        if not 1 <= self.zones <= 10**6:
+            raise ValueError(f"zones must lie between 1 and 10^6, got {self.zones}")
 
     def offsets(self, clients: Clients) -> Floats:
         """Where in the day each client is, as a share of it."""
