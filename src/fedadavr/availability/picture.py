@@ -74,7 +74,8 @@ def draw(found: Raster, title: str, out: Path | IO[bytes]) -> None:
     many.step(numbers, present.sum(axis=0), where="mid", color=COLORS[THERE], linewidth=1)
     many.set(xlabel="round", ylabel="there", xlim=(0.5, rounds + 0.5), ylim=(0, None))
     often.hist(100 * share, bins=np.linspace(0, 100, 21).tolist(), color=COLORS[THERE])
-    often.yaxis.set_major_locator(MaxNLocator(integer=True))
+    for axis in (lines.xaxis, many.xaxis, often.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
     often.set(xlabel="there in % of the rounds", ylabel="clients", xlim=(0, 100))
     corner.set_axis_off()
     names = {THERE: "there", SILENT: "there, would not answer", AWAY: "away"}
