@@ -18,7 +18,7 @@ NODES = {100 + k: str(k) for k in range(20)}
 @pytest.mark.parametrize(
     ("who", "lost"),
     [
-        ("markov:on=0.1,off=0.4", 0.3),
+        ("markov:on=0.1,off=0.4", 0.6),  # with rounds in which no reply comes
         ("independent:p=0.08", "none"),  # often nobody, or one
         ("churn:joining=0.6,leaving=0.6,rounds=10,p=0.5", "deadline:seconds=1,jitter=0.5"),
     ],
@@ -44,3 +44,5 @@ def test_fedadavr_trains_through_absence_and_its_memory_stays_sound(
         }
     if lost != "none":
         assert any(len(answering) < len(asked) for *_, asked, answering in grid.told)
+    if lost == 0.6:
+        assert any(asked and not answering for *_, asked, answering in grid.told)
