@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-TRAIN, EVALUATE, ORDER, CAP, DRAWS = 1, 2, 3, 4, 5
+TRAIN, EVALUATE, ORDER, CAP, DRAWS, PRESENCE, ANSWERS = 1, 2, 3, 4, 5, 6, 7
 """Purposes of random draws; a client's training has two, ORDER and DRAWS, keyed by it as well."""
 
 

@@ -27,8 +27,11 @@ def show(
     seed: int = 42,
     out: Path | None = None,
     load: str | None = None,
+    availability: str = "uniform",
+    dropout: str = "none",
+    rounds: int = 100,
 ) -> None:
-    """Draw who holds what, and tell a few numbers.
+    """Draw who holds what, and who is there over time, and tell a few numbers.
 
     Args:
         dataset: The data set.
@@ -37,18 +40,31 @@ def show(
         seed: Seed of the partition.
         out: The picture (default: DATASET-PARTITION.png here).
         load: A Python file to import first, with a data set of your own.
+        availability: Who is there, as for `fedadavr run`; a second picture shows it over time.
+        dropout: Replies that never come, as for `fedadavr run`.
+        rounds: How many rounds that picture shows.
     """
     import numpy as np
     from rich.console import Console
 
     from fedadavr.data.federation import federate
     from fedadavr.data.picture import class_counts, draw
+    from fedadavr.data.registry import protocol_of
     from fedadavr.data.sources import load as load_dataset
+    from fedadavr.experiments.experiment import Experiment
+    from fedadavr.experiments.presence import draw as draw_presence
+    from fedadavr.experiments.presence import is_full, presence, title_of, told
     from fedadavr.plugins import load_file
 
     if load is not None:
         load_file(load)
+    if rounds < 1:
+        raise ValueError(f"--rounds must be at least 1, got {rounds}")
     federation = federate(load_dataset(dataset), partition, clients, seed)
+    experiment = Experiment(
+        dataset=dataset, partition=partition, clients=federation.clients, seed=seed, rounds=rounds,
+        local_epochs=protocol_of(dataset).local_epochs, availability=availability, dropout=dropout,
+    ).with_participation()  # fmt: skip
     counts = class_counts(federation)
     sizes = counts.sum(axis=0)
     held = (counts > 0).sum(axis=0)
@@ -68,3 +84,9 @@ def show(
         soft_wrap=True,
         highlight=False,
     )
+    if not is_full(experiment):
+        found = presence(experiment, federation)
+        out = out.with_name(f"{out.stem}-availability.png")
+        draw_presence(found, f"{title_of(experiment)}, seed {seed}", out)
+        words = f"{title_of(experiment)}, {rounds} rounds: {told(found)}\npicture: {out}"
+        Console().print(words, soft_wrap=True, highlight=False)

@@ -20,6 +20,7 @@ from fedadavr.algorithms.registry import (
     settings_of,
     user_settings,
 )
+from fedadavr.availability import Clients, find_availability, find_dropout, spec_of
 from fedadavr.data.registry import check_partition, datasets, protocol_of
 from fedadavr.defaults import FIRST, as_meant, filled
 from fedadavr.models.registry import models
@@ -52,6 +53,10 @@ class Experiment:
     """How many clients there are (default: the data set's)."""
     clients_per_round: int = 5
     """How many of them train in a round."""
+    availability: str = "uniform"
+    """Who is there: uniform, independent, markov, day-night, trace, churn; NAME:key=value,..."""
+    dropout: str | float = "none"
+    """Replies that never come: a probability, or deadline:seconds=...; none: all come."""
     algorithm: str = "fedadavr"
     """The server's algorithm; `fedadavr algorithms` lists them."""
     settings: Mapping[str, Any] = field(default_factory=Settings)
@@ -154,7 +159,7 @@ class Experiment:
             assert full.rounds is not None
             full = replace(full, average_last=max(1, full.rounds // 10))
         full._check()
-        return replace(full, settings=full._all_settings())
+        return replace(full.with_participation(), settings=full._all_settings())
 
     def _check(self) -> None:
         check_partition(self.partition)
@@ -186,6 +191,15 @@ class Experiment:
             raise ValueError(f"{flag('momentum')} must lie in [0, 1), got {self.momentum}")
         if self.seed < 0:
             raise ValueError(f"{flag('seed')} must not be negative, got {self.seed}")
+
+    def with_participation(self) -> Experiment:
+        """With every setting of who is there and whose replies come, checked."""
+        assert self.clients is not None
+        availability, dropout = find_availability(self.availability), find_dropout(self.dropout)
+        clients = Clients(self.clients, self.seed)  # whose data is not loaded yet
+        availability.check_clients(clients)
+        dropout.check_clients(clients)
+        return replace(self, availability=spec_of(availability), dropout=spec_of(dropout))
 
     def _all_settings(self) -> Settings:
         for name in user_settings(self.algorithm):

@@ -53,12 +53,27 @@ def axis(text: str, algorithms: Iterable[str]) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
     if not equals or not values:
         raise ValueError(f"--grid {text}: type a field and its values, as server-lr=0.001,0.01")
-    name, found = typed(key, values.split(","), f"--grid {text}", algorithms)
+    name, found = typed(key, split(values), f"--grid {text}", algorithms)
     if len(set(found)) < len(found):
         raise ValueError(f"--grid {text} names a value twice")
     if name == "load":
         raise ValueError(f"--grid {text}: {flag(name)} is the same for all runs")
     return name, found
+
+
+def split(values: str) -> list[str]:
+    """The values between commas; a value may have settings of its own.
+
+    >>> split("uniform,markov:on=0.2,off=0.1,0.5")
+    ['uniform', 'markov:on=0.2,off=0.1', '0.5']
+    """
+    found: list[str] = []
+    for part in values.split(","):
+        if found and ":" in found[-1] and "=" in part.partition(":")[0]:
+            found[-1] += f",{part}"
+        else:
+            found.append(part)
+    return found
 
 
 def typed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ import numpy as np
 
 from fedadavr import __version__
 from fedadavr.algorithms.registry import ALGORITHMS, user_settings
+from fedadavr.availability import find_availability, spec_of
 from fedadavr.defaults import former
 from fedadavr.experiments.experiment import Experiment, fields_of_experiment, flag
 from fedadavr.experiments.folder import RunFolder
@@ -54,6 +56,12 @@ class RunRecord:
     """Of that, the evaluations."""
     memory_bytes: int = 0
     """What the server remembered of the clients, in the end."""
+    there: float | None = None
+    """Clients that were there in a round, in the mean; None where all are, and all answer."""
+    asked: float | None = None
+    """Of these, clients that were asked."""
+    answered: float | None = None
+    """Of these, clients whose replies came."""
     failure: str | None = None
     """Why it has no result: a sentence, for a run that diverged."""
     version: str = __version__
@@ -87,16 +95,25 @@ class RunRecord:
 def given(experiment: Experiment) -> dict[str, Any]:
     """An experiment's fields that are set and its settings; of a file that it loads, its contents.
 
-    Fast paths are told only where they were off, as older records know nothing of them.
+    Fast paths are told only where they were off, and who was there only where not all were, as
+    older records know nothing of them.
     """
     settings = experiment.flat()
-    if experiment.fast:
-        del settings["fast"]
+    for name in ("fast", "availability", "dropout"):
+        if settings[name] == fields_of_experiment()[name].default:
+            del settings[name]
     if experiment.load and CONTENTS not in experiment.load:
-        path = Path(experiment.load)
-        contents = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-        settings["load"] = f"{path.name}{CONTENTS}{contents}"
+        settings["load"] = _with_contents(Path(experiment.load))
+    if "availability" in settings and CONTENTS not in experiment.availability:
+        with suppress(ValueError):  # it is of a file that is not loaded here, or its own is gone
+            who = find_availability(experiment.availability)
+            settings["availability"] = spec_of(who, _with_contents)
     return settings
+
+
+def _with_contents(path: Path) -> str:
+    """A file's name, and a hash of what is in it."""
+    return f"{path.name}{CONTENTS}{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
 
 
 def run_id(run: Experiment | Mapping[str, Any]) -> str:
@@ -139,7 +156,7 @@ def command(experiment: Experiment, spelled: Collection[str] = ()) -> str:
             words += [flag(name if value else f"no_{name}")]
         else:
             text = repr(value) if isinstance(value, float) else _typed(value)
-            words += [flag(name), text.partition(CONTENTS)[0] if name == "load" else text]
+            words += [flag(name), re.sub(f"{CONTENTS}[0-9a-f]{{12}}", "", text)]
     return shlex.join(words)
 
 
@@ -205,6 +222,11 @@ def from_rows(
         found = list(values)
         return round(float(np.mean(found)), digits) if found else None
 
+    full = (experiment.availability, experiment.dropout) == ("uniform", "none")
+    there, asked, answered = (
+        None if full else mean((row[key] for row in rows if key in row), 3)
+        for key in ("there", "asked", "answered")
+    )
     return RunRecord(
         given(experiment) if settings is None else settings,
         [row["round"] for row in evaluated],
@@ -215,6 +237,7 @@ def from_rows(
         mean((worst_decile(row["client_accuracy"]) for row in window), 3),
         round(rows[-1]["elapsed"], 3) if rows else 0.0,
         total("seconds_training"), total("seconds_server"), total("seconds_evaluating"), memory,
+        there, asked, answered,
     )  # fmt: skip
 
 

@@ -101,6 +101,7 @@ def run(
             with stop, Engine(
                 server, module, federation, local_sgd, seed=experiment.seed,
                 clients_per_round=experiment.clients_per_round,
+                availability=experiment.availability, dropout=experiment.dropout,
                 evaluate_clients=experiment.evaluate_clients,
                 evaluate_examples=experiment.evaluate_examples,
                 workers=run_options.workers, device=device, fast=experiment.fast, w=w, round=done,
@@ -244,6 +245,9 @@ def _play(
             "round": trained.round,
             "train_loss": trained.loss,
             "clients": trained.clients,
+            "there": trained.there,
+            "asked": trained.asked,
+            "answered": trained.answered,
             "seconds_training": trained.seconds_training,
             "seconds_server": trained.seconds_server,
             **trained.report,

@@ -254,7 +254,17 @@ class Claims:
     note: str = ""
 
 
-Section = Table | Curves | Text | Dots | Claims
+@dataclass(frozen=True)
+class Picture:
+    """A picture that was drawn elsewhere, and what it shows in words."""
+
+    title: str
+    png: bytes
+    note: str
+    command: str = ""
+
+
+Section = Table | Curves | Text | Dots | Claims | Picture
 
 
 @dataclass(frozen=True)

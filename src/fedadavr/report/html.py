@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ from fedadavr.report.elements import (
     Claims,
     Curves,
     Dots,
+    Picture,
     Report,
     ReportRow,
     Section,
@@ -90,6 +92,8 @@ def _section(name: str, section: Section, labels: tuple[str, ...]) -> str:
         inside = _dots(name, section)
     elif isinstance(section, Claims):
         inside = _claims(section)
+    elif isinstance(section, Picture):
+        inside = _picture(section)
     else:
         inside = "".join(_paragraph(text, "text") for text in section.paragraphs)
     kind = type(section).__name__.lower()
@@ -118,6 +122,15 @@ def _dots(name: str, dots: Dots) -> str:
     return (
         f"{svg(dots)}\n{_paragraph(dots.note, 'note')}\n"
         f"<details><summary>The figures</summary>{_table(name, dots.table)}</details>"
+    )
+
+
+def _picture(picture: Picture) -> str:
+    data = base64.b64encode(picture.png).decode()
+    return (
+        f"{_paragraph(picture.note, 'note')}\n"
+        f'<img alt="{escape(picture.title)}" src="data:image/png;base64,{data}">\n'
+        f"{_command(picture.command)}"
     )
 
 

@@ -6,7 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from fedadavr.report.elements import BAND, Cell, Claim, Claims, Curves, Dots, Report, Section, Table
+from fedadavr.report.elements import (
+    BAND,
+    Cell,
+    Claim,
+    Claims,
+    Curves,
+    Dots,
+    Picture,
+    Report,
+    Section,
+    Table,
+)
 
 MARKS = {"holds": "🟢", "holds in part": "🟡", "does not hold": "🔴"}
 """Shown in color; what has no verdict is white."""
@@ -36,6 +47,9 @@ def _section(section: Section, pictures: Mapping[str, Sequence[str]]) -> str:
     elif isinstance(section, Dots):
         parts += [_picture(section, pictures.get(section.title, ())), _plain(section.note)]
         parts += [_folded("The figures", table(section.table))]
+    elif isinstance(section, Picture):
+        files = [f"![{_plain(section.title)}]({file})" for file in pictures.get(section.title, ())]
+        parts += [_plain(section.note), *files, _command(section.command)]
     elif isinstance(section, Claims):
         parts += ["\n".join(_claim(claim) for claim in section.claims)]
         parts += [_folded("When a claim holds", _plain(section.note))] if section.note else []

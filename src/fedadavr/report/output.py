@@ -8,7 +8,7 @@ from pathlib import Path
 from fedadavr.naming import find, unknown
 from fedadavr.report import csv_file, dots, html, markdown, png
 from fedadavr.report.curve import METRICS, Metric
-from fedadavr.report.elements import Curves, Dots, Report
+from fedadavr.report.elements import Curves, Dots, Picture, Report
 
 FORMATS = {"html": "report.html", "md": "report.md", "csv": "report.csv", "png": "report.png"}
 """The formats, and where each is written if nothing else is said."""
@@ -48,9 +48,12 @@ def pictures(page: Report, stem: str) -> dict[str, list[tuple[str, bytes]]]:
     """
     found: dict[str, list[tuple[str, bytes]]] = {}
     for section in page.sections:
-        if not isinstance(section, Curves | Dots):
+        if not isinstance(section, Curves | Dots | Picture):
             continue
         name = re.sub(r"[^a-z0-9]+", "-", f"{stem}-{section.title}".lower()).strip("-")
+        if isinstance(section, Picture):
+            found[section.title] = [(f"{name[:80]}-{len(found)}.png", section.png)]
+            continue
         if isinstance(section, Dots):
             found[section.title] = [
                 (f"{name}.png", dots.png(section)),

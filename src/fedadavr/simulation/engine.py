@@ -22,9 +22,11 @@ import torch
 from torch import nn
 
 from fedadavr.algorithms import Algorithm, Update
+from fedadavr.availability import Availability, Dropout, find_availability, find_dropout
 from fedadavr.clients import LocalSGD
 from fedadavr.data import Federation
 from fedadavr.sampling import CAP, EVALUATE, sample
+from fedadavr.simulation.participation import Attendance, Participation, clients_of
 from fedadavr.simulation.workers import (
     EvaluateJob,
     InProcessWorker,
@@ -60,12 +62,19 @@ class RoundReport:
     """What a round tells."""
 
     round: int
-    loss: float | None  # None if every reply was rejected
-    clients: list[int]
+    loss: float | None  # None if every reply was rejected, or none came
+    clients: list[int]  # those whose replies came
     seconds_training: float  # of all workers together
     seconds_server: float
     report: dict[str, Any]  # what the algorithm tells of itself; how many replies it rejected
+    there: int  # clients that could have been asked
+    asked: int  # clients that were
     under_way: PendingEvaluation | None = field(default=None, repr=False)
+
+    @property
+    def answered(self) -> int:
+        """How many replies came, good or not."""
+        return len(self.clients)
 
     @property
     def rejected(self) -> int:
@@ -117,7 +126,11 @@ class Engine:
     seed : int
         Seed of who is sampled, and of every draw of a client.
     clients_per_round : int
-        How many clients train in a round.
+        How many clients are asked in a round, or all that are there if there are fewer.
+    availability : str or Availability
+        Who is there, as `markov:on=0.2,off=0.1`.
+    dropout : str, float or Dropout
+        Whose replies never come, as `deadline:seconds=60`; a number is a probability.
     evaluate_clients, evaluate_examples : int, optional
         An evaluation takes at most so many clients, drawn anew each time, and examples.
     workers : int
@@ -155,6 +168,8 @@ class Engine:
         *,
         seed: int,
         clients_per_round: int,
+        availability: str | Availability = "uniform",
+        dropout: str | float | Dropout = "none",
         evaluate_clients: int | None = None,
         evaluate_examples: int | None = None,
         workers: int = 1,
@@ -180,7 +195,13 @@ class Engine:
         first = torch.cat(parameters) if w is None else torch.from_numpy(w)
         self._models = torch.stack([first, first])
         self._buffers: SharedBuffers | None = None
-        self._training: list[int] = []
+        self.participation = Participation(
+            find_availability(availability),
+            find_dropout(dropout),
+            clients_of(federation, seed, local_sgd.epochs),
+        )
+        self.participation.count(server, round + 1)
+        self._training: Attendance | None = None
         self._evaluating: tuple[int, list[Any], int] | None = None
         self._pending: PendingEvaluation | None = None
         self._waiting: dict[type, list[JobResult]] = {TrainJob: [], EvaluateJob: []}
@@ -256,18 +277,17 @@ class Engine:
 
     # --- training ---
 
-    def cohort(self, round: int) -> list[int]:
-        """The clients of a round."""
-        everyone = [str(client) for client in range(self.federation.clients)]
-        chosen = self.server.sample(self.seed, round, everyone, self.clients_per_round)
-        return [int(client) for client in chosen]
+    def cohort(self, round: int) -> Attendance:
+        """The clients of a round; only those whose replies will come are trained."""
+        return self.participation.attendance(self.server, round, self.clients_per_round)
 
     def begin_training(self) -> None:
         """Hand the next round's training to the workers."""
-        if self._training:
+        if self._training is not None:
             return
         round = self.round + 1
-        cohort = self.cohort(round)
+        self._training = self.cohort(round)
+        cohort = self._training.answering
         needs = self.server.needs
         self._allocate_buffers(len(cohort), needs.correction)
         assert self._buffers is not None
@@ -279,15 +299,16 @@ class Engine:
                 self._buffers.corrections[place] = torch.from_numpy(correction)
             job = TrainJob(round, client, self.round % 2, place, self.server.client_lr)
             self._workers.submit(job)
-        self._training = cohort
 
     def finish_training(self) -> RoundReport:
         """Wait for the round's replies and step."""
         self.begin_training()
         assert self._buffers is not None
-        replies, cohort, parts = self._buffers.replies, self._training, self.federation.train_parts
+        assert self._training is not None
+        attendance, self._training = self._training, None
+        replies, cohort = self._buffers.replies, attendance.answering
+        parts = self.federation.train_parts
         done = sorted(self._take(TrainJob, len(cohort)), key=lambda d: d.job.place)  # type: ignore[union-attr]
-        self._training = []
         round = self.round + 1
         began = time.perf_counter()
         # A loss that is not finite means weights that are not, or will not be for long.
@@ -302,8 +323,9 @@ class Engine:
             if str(client) not in lost
         ]
         out = self._models[round % 2].numpy()
-        rejected = self.server.step_good(self.w, updates, rejected=lost, out=out)[1]
+        report, rejected = self._step(updates, lost, out)
         self.round = round
+        self.participation.count(self.server, round + 1)  # part of this round's state
         self._check_progress(round, rejected)
         good = [
             (client, d.result[0])
@@ -317,8 +339,20 @@ class Engine:
             sorted(cohort),
             sum(d.seconds for d in done),
             time.perf_counter() - began,
-            self.server.report() | ({"rejected": len(rejected)} if rejected else {}),
+            report | ({"rejected": len(rejected)} if rejected else {}),
+            attendance.there,
+            len(attendance.asked),
         )
+
+    def _step(
+        self, updates: list[Update], lost: dict[str, str], out: Vector
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """The server's step, if a reply came; what it tells, and what it rejected."""
+        if not updates and not lost:
+            out[...] = self.w
+            return {}, {}
+        rejected = self.server.step_good(self.w, updates, rejected=lost, out=out)[1]
+        return self.server.report(), rejected
 
     def _check_progress(self, round: int, rejected: dict[str, str]) -> None:
         """Rounds in a row that come to nothing end the run."""
@@ -336,7 +370,7 @@ class Engine:
     def _allocate_buffers(self, places: int, corrections: bool) -> None:
         """Have room for a cohort's replies, in memory that the workers share."""
         if self._buffers is None or len(self._buffers.replies) < places:
-            size = self._models.shape[1]
+            size, places = self._models.shape[1], max(1, places)
             self._buffers = SharedBuffers(
                 self._models,
                 torch.zeros(places, size),

@@ -1,0 +1,137 @@
+"""What an availability and a dropout are: settings, and functions of a seed and a round alone.
+
+Nothing here has a history. Who is there in round 500 is drawn without the 499 rounds before it, so
+a run that is continued draws what it would have drawn, and so does a picture of the run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedadavr.sampling import PRESENCE
+from fedadavr.settings import settings_of
+
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+T = TypeVar("T")
+
+
+class DataNeeded(ValueError):
+    """Something depends on the clients' data, which is not at hand."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clients:
+    """What is known of the clients, who are named by their places, and how things are drawn.
+
+    Parameters
+    ----------
+    number : int
+        How many there are.
+    seed : int
+        Seed of every draw.
+    examples : Sequence[int], optional
+        How many each trains on; None: the data is not at hand.
+    epochs : int
+        How often it goes over them in a round.
+    count : Callable, optional
+        Makes the number of examples of each class (rows) that each client (columns) has.
+    """
+
+    number: int
+    seed: int
+    examples: Sequence[int] | None = None
+    epochs: int = 1
+    count: Callable[[], Counts] | None = None
+    kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    """What was computed once."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """How many examples each trains on."""
+        if self.examples is None:
+            raise DataNeeded("how long clients take depends on their data, which is not at hand")
+        return self.examples
+
+    @cached_property
+    def counts(self) -> Counts:
+        """The number of examples of each class (rows) that each client (columns) has."""
+        if self.count is None:
+            raise DataNeeded("who is there depends on the clients' data, which is not at hand")
+        return self.count()
+
+    def draws(self, round: int, purpose: int = PRESENCE) -> np.random.Generator:
+        """The generator of a round; round 0 is for what is drawn once for all rounds."""
+        return np.random.default_rng([self.seed, round, purpose])
+
+    def once(self, whose: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, which is called only the first time."""
+        if whose not in self.kept:
+            self.kept[whose] = make()
+        found: T = self.kept[whose]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """Settings that are typed and checked when it is made, by keywords or from a text."""
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for name, setting in settings_of(type(self)).items():
+            object.__setattr__(self, name, setting.read(getattr(self, name), self.name))
+        self.check()
+
+    def check(self) -> None:
+        """Raise a `ValueError` that says which setting is wrong."""
+
+    def check_clients(self, clients: Clients) -> None:
+        """Raise a `ValueError` if it does not fit these clients; their data may not be at hand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Availability(Drawn, ABC):
+    """Who is there, round by round. A new one is a subclass with settings and `there`."""
+
+    @abstractmethod
+    def there(self, round: int, clients: Clients) -> Mask:
+        """Which clients are there in a round, from 1 on."""
+
+    def members(self, round: int, clients: Clients) -> Mask | None:
+        """Which have joined and not left for good; None: everybody, always."""
+        return None
+
+    def available(self, round: int, clients: Clients) -> list[int]:
+        """The places of the clients that are there in a round, in order."""
+        found: list[int] = np.flatnonzero(self.there(round, clients)).tolist()
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dropout(Drawn, ABC):
+    """Whose replies come. A new one is a subclass with settings and `answers`."""
+
+    @abstractmethod
+    def answers(self, round: int, clients: Clients) -> Mask:
+        """Which clients would answer if they were asked in a round, from 1 on."""
+
+
+def check_share(name: str, value: float, low: float = 0.0, high: float = 1.0) -> None:
+    """Refuse what is no share or probability."""
+    if not low <= value <= high:
+        raise ValueError(f"{name} must lie in [{low:g}, {high:g}], got {value:g}")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse what is not above zero, or not finite."""
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a finite number above 0, got {value:g}")
