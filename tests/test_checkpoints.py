@@ -146,6 +146,9 @@ def test_a_run_of_version_0_1_goes_on(
     (_, records), rows = outcome(out)
     (_, expected_records), expected_rows = outcome(whole)
     assert records == expected_records
+    for row in (*rows, *expected_rows):
+        for name in ("there", "asked", "answered"):  # which version 0.1 did not tell
+            row.pop(name, None)
     assert rows == expected_rows
     for name in ("w", "optimizer", "memory", "kinds"):
         found, expected = (part_of(path, name) for path in (out, whole))
