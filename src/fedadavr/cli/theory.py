@@ -24,11 +24,13 @@ def main(
     client_lr: float = 0.05,
     server_lr: float = 0.1,
     epsilon: float = 1.0,
-    sigma: float = 1.0,
+    sigma: float = 2.0,
     spread: float = 0.5,
+    scale: float = 1.0,
     distance: float = 10.0,
     seeds: int = 3,
     seed: int = 0,
+    split: bool = True,
     json: bool = False,
     out: Path | None = None,
 ) -> None:
@@ -45,9 +47,11 @@ def main(
         epsilon: Adagrad's.
         sigma: The root of a gradient's variance.
         spread: How far the clients' curvatures differ, from 0 (not at all) to below 1.
+        scale: What all curvatures are multiplied with.
         distance: How far from the optimum it begins.
         seeds: Over how many seeds of cohorts and noise the mean is taken.
         seed: Seed of the problem.
+        split: Whether the error is split (most of the time goes there).
         json: Print JSON.
         out: Draw a picture into this file.
     """
@@ -58,11 +62,11 @@ def main(
 
     problem = NoisyQuadratic(
         clients=clients, per_round=per_round, local_steps=local_steps, dimension=dimension,
-        client_lr=client_lr, sigma=sigma, spread=spread, distance=distance, seed=seed,
+        client_lr=client_lr, sigma=sigma, spread=spread, scale=scale, distance=distance, seed=seed,
     )  # fmt: skip
     progress = Console(stderr=True)
     found = theory(
-        problem, rounds=rounds, seeds=seeds, server_lr=server_lr, epsilon=epsilon,
+        problem, rounds=rounds, seeds=seeds, server_lr=server_lr, epsilon=epsilon, with_split=split,
         track=lambda work: iter(track(work, "the theorem", console=progress, transient=True)),
     )  # fmt: skip
     if out is not None:
@@ -78,10 +82,13 @@ def main(
         f"|grad f(w0)|^2 {c.first**2:.3g}, A {c.A:.3g}",
         highlight=False,
     )
-    for table in (conditions(found), bounds(found), parts(found)):
-        console.print(table)
+    console.print(conditions(found))
+    console.print(bounds(found))
     if not sigma:
-        console.print(f"At no rates that it admits can |grad f|^2 fall below {found.floor:.3g}.")
+        words = f"At no rates that the theorem admits does |grad f|^2 fall below {found.floor:.3g}."
+        console.print(words, highlight=False)
+    if found.splits:
+        console.print(parts(found))
     if out is not None:
         console.print(f"picture: {out}", highlight=False)
 
