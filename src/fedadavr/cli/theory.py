@@ -84,7 +84,7 @@ def main(
     )
     console.print(conditions(found))
     console.print(bounds(found))
-    if not sigma:
+    if not sigma and found.floor:
         words = f"At no rates that the theorem admits does |grad f|^2 fall below {found.floor:.3g}."
         console.print(words, highlight=False)
     if found.splits:

@@ -112,7 +112,6 @@ def silent_conditions(c: Constants, client_lr: float, server_lr: float) -> Itera
     text = "4 (eta_s eta_c K L)^2 (N-M)/(M(N-1)) + 2 eta_c K G^2/eps^2 + eta_s L/eps <= 1"
     yield Condition(text, factor + server_lr * c.L / e, 1.0)
     yield Condition("eps <= 1", e, 1.0)
-    yield Condition("eta_c <= 1/(2 L K)", client_lr, 1 / (2 * c.L * K))
 
 
 @dataclass(frozen=True)

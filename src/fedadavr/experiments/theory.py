@@ -32,8 +32,8 @@ from fedadavr.vector import Vector
 
 Doubles = npt.NDArray[np.float64]
 
-LEAST_UPDATE = 1e-5
-"""Shorter updates are lost when they are subtracted from a float32 model of this size."""
+LEAST_UPDATE, LEAST_STEP = 1e-5, 1e-6
+"""Clients' updates and server's steps that are shorter, as shares of the model, float32 loses."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,8 @@ def check(
 ) -> Check:  # fmt: skip
     """Conditions, bound and measurement of FedAdaVR with Adagrad."""
     curve = None
-    if client_lr * constants.local_steps * constants.first >= LEAST_UPDATE * problem.distance:
+    update = client_lr * constants.local_steps * constants.first / problem.distance
+    if update >= LEAST_UPDATE and update * server_lr / constants.epsilon >= LEAST_STEP:
         run = replace(problem, client_lr=client_lr)
         settings = {"optimizer": "adagrad", "server_lr": server_lr, "eps": constants.epsilon}
         curve = mean_curve(run, "fedadavr", constants.rounds, seeds, settings)
