@@ -20,7 +20,7 @@ from fedadavr.experiments.theorem import (
     printed_conditions,
     silent_conditions,
 )
-from fedadavr.experiments.theory import NoisyQuadratic, check, split
+from fedadavr.experiments.theory import Doubles, NoisyQuadratic, check, split
 
 PROBLEM = NoisyQuadratic(clients=12, per_round=3, dimension=6)
 ROUNDS = 150
@@ -32,10 +32,10 @@ def constants() -> Constants:
     return PROBLEM.constants(ROUNDS, 1.0)
 
 
-def client_gradients(w: np.ndarray) -> np.ndarray:
+def client_gradients(w: Doubles) -> Doubles:
     """By central differences of each client's function, which is exact for a quadratic."""
 
-    def values(at: np.ndarray) -> np.ndarray:
+    def values(at: Doubles) -> Doubles:
         return (PROBLEM.curvatures * (at - PROBLEM.centers) ** 2).sum(axis=1) / 2
 
     axes = np.eye(PROBLEM.dimension)

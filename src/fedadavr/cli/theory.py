@@ -122,7 +122,7 @@ def bounds(found: Theory) -> Table:
     table.add_column("")
     for each in found.checks:
         table.add_column(f"rates {each.rates}", justify="right")
-    rows = {
+    rows: dict[str, list[float] | list[float | None]] = {
         "eta_c": [each.client_lr for each in found.checks],
         "eta_s": [each.server_lr for each in found.checks],
         "4 (f(w0) - f*)/T": [each.bound.start for each in found.checks],
