@@ -36,6 +36,7 @@ COMMANDS = {
         "fedadavr.cli.quadratic:main",
         "every algorithm where the answer is known",
     ),
+    "theory": ("fedadavr.cli.theory:main", "the paper's theorem, checked, and the error split"),
     "memory inspect": ("fedadavr.cli.memory:inspect", "what a store holds"),
     "memory verify": ("fedadavr.cli.memory:verify", "check a store, record by record"),
     "memory repair": ("fedadavr.cli.memory:repair", "mend a store"),
