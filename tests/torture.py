@@ -82,11 +82,15 @@ class Scenario:
     def child(self, act: Callable[[Callable[[int], None]], None]) -> tuple[int, int]:
         """Run in a process of its own, which says each round that is kept: its id, and the pipe."""
         here, there = os.pipe()
+        # Python's own work after a fork would swallow an exception, and the child go on for ever.
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         pid = os.fork()
         if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
             os.close(there)
             return pid, here
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
             os.close(here)
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
