@@ -61,7 +61,7 @@ class CohortRow:
     ms: float  # to collect, aggregate and commit, without making the replies
 
 
-class Nodes(Grid):
+class PulledNodes(Grid):
     """Nodes that reply when their replies are pulled."""
 
     send_and_receive: Any = InMemoryGrid.send_and_receive
@@ -240,8 +240,8 @@ def _one_round(model: str, name: str, codec: str, replies: int, folder: str) -> 
     w = np.random.default_rng(0).normal(0, 0.1, layout.size).astype(np.float32)
     first = ArrayRecord({key: Array(tensor) for key, tensor in layout.split(w).items()})
     small = ArrayRecord({"x": Array(np.ones(5000, np.float32))})
-    _strategy(name, codec, 2, f"{folder}/first").start(Nodes(2), small, 1)  # it compiles
-    grid = Nodes(replies)
+    _strategy(name, codec, 2, f"{folder}/first").start(PulledNodes(2), small, 1)  # it compiles
+    grid = PulledNodes(replies)
     strategy = _strategy(name, codec, replies, folder)
     print("ready", flush=True)
     sys.stdin.readline()

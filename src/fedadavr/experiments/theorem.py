@@ -115,7 +115,7 @@ def silent_conditions(c: Constants, client_lr: float, server_lr: float) -> Itera
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundTerms:
     """The right side of the theorem, term by term, each with its factor 4."""
 
     start: float
@@ -131,7 +131,7 @@ class Bound:
         return self.start + self.drift + self.noise + self.rest
 
 
-def bound(c: Constants, client_lr: float, server_lr: float) -> Bound:
+def bound(c: Constants, client_lr: float, server_lr: float) -> BoundTerms:
     """4 (f(w0) - f*)/T + 4 (A_1 sigma_g^2 + A_2 sigma^2 + A_3), as printed."""
     K, M, e = c.local_steps, c.per_round, c.epsilon
     a1 = 4 * (client_lr * c.L) ** 2 * K * (K - 1)
@@ -141,7 +141,7 @@ def bound(c: Constants, client_lr: float, server_lr: float) -> Bound:
         4 * c.gap / c.rounds, 4 * a1 * c.sigma_g**2, 4 * a2 * c.sigma**2, 4 * a3,
     )  # fmt: skip
     rescaled = start * e / (server_lr * client_lr * K) + drift + noise + rest
-    return Bound(start, drift, noise, rest, rescaled)
+    return BoundTerms(start, drift, noise, rest, rescaled)
 
 
 def floor(c: Constants) -> float:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fedadavr.algorithms import Algorithm, Update, algorithm, settings_of
 from fedadavr.experiments.quadratic import Quadratic
 from fedadavr.experiments.theorem import (
-    Bound,
+    BoundTerms,
     Condition,
     Constants,
     bound,
@@ -164,7 +164,7 @@ class Check:
     server_lr: float
     printed: list[Condition]
     silent: list[Condition]
-    bound: Bound
+    bound: BoundTerms
     curve: Doubles | None
     """E|grad f(w_t)|^2 over the rounds; None: float32 cannot carry updates so small."""
 

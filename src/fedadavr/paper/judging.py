@@ -52,6 +52,7 @@ def tally(signs: Sequence[int]) -> Holds:
 
 
 def figures(cells: Cells) -> Figures:
+    """The accuracy of each row and partition, where there are runs."""
     return {
         label: {p: found for p, runs in row.items() if (found := accuracy(runs))}
         for label, row in cells.items()
