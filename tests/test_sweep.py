@@ -20,6 +20,7 @@ from fedadavr.experiments.records import (
     RECORDS,
     RunRecord,
     command,
+    from_rows,
     given,
     read,
     read_lines,
@@ -416,3 +417,21 @@ def test_the_command_of_a_record_runs_it_again() -> None:
         line = command(full).split()
         assert line[:2] == ["fedadavr", "run"]
         assert parse(RunArguments, line[2:], "fedadavr run").experiment.resolved() == full
+
+
+def test_a_record_tells_the_accuracy_by_how_often_clients_came() -> None:
+    """Quarters of the evaluated clients, by visits in all rounds; None where others are tested."""
+    experiment = Experiment(clients=8, partition="lq-1", average_last=2)
+    rows = [
+        {"round": 1, "clients": [0, 1, 2, 3], "elapsed": 1.0},
+        {"round": 2, "clients": [0, 1], "elapsed": 2.0, "accuracy": 1.0, "loss": 1.0,
+         "client_accuracy": [10, 20, 30, 40, 50, 60, 70, 80]},
+        {"round": 3, "clients": [0, 1, 4], "elapsed": 3.0, "accuracy": 1.0, "loss": 1.0,
+         "client_accuracy": [20, 30, 40, 50, 60, 70, 80], "evaluated": [0, 1, 2, 3, 4, 5, 6]},
+    ]  # fmt: skip
+    # Client 7 was evaluated once; 5, 6, 7 never came, 2, 3, 4 once, 0 and 1 three times.
+    assert from_rows(experiment, rows).by_visits == [
+        [0, 70], [0.5, 57.5], [1, 50], [3, 20]
+    ]  # fmt: skip
+    assert from_rows(replace(experiment, clients=9), rows).by_visits is None
+    assert from_rows(replace(experiment, partition="natural"), rows).by_visits is None

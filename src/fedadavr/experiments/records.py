@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +19,7 @@ import numpy as np
 from fedadavr import __version__
 from fedadavr.algorithms.registry import ALGORITHMS, user_settings
 from fedadavr.availability import find_availability, spec_of
+from fedadavr.data.registry import NATURAL
 from fedadavr.defaults import former
 from fedadavr.experiments.experiment import Experiment, fields_of_experiment, flag
 from fedadavr.experiments.folder import RunFolder
@@ -25,6 +27,7 @@ from fedadavr.settings import plain
 
 RECORDS = "records.jsonl"
 CONTENTS = "@sha256:"
+QUARTERS = 4
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ class RunRecord:
     """The same of the loss."""
     worst_decile: float | None = None
     """The mean accuracy of the worst tenth of the evaluated clients, over the same window."""
+    by_visits: list[list[float]] | None = None
+    """For each quarter of the clients, from those that came least to those that came most: how
+    often they came, and their accuracy over the same window; None where others are evaluated."""
     seconds: float = 0.0
     """How long it took, all in all."""
     seconds_training: float = 0.0
@@ -235,6 +241,7 @@ def from_rows(
         mean((row["accuracy"] for row in window), 4),
         mean((row["loss"] for row in window), 5),
         mean((worst_decile(row["client_accuracy"]) for row in window), 3),
+        _by_visits(experiment, rows, window),
         round(rows[-1]["elapsed"], 3) if rows else 0.0,
         total("seconds_training"), total("seconds_server"), total("seconds_evaluating"), memory,
         there, asked, answered,
@@ -245,6 +252,29 @@ def worst_decile(accuracies: Sequence[float]) -> float:
     """The mean of the worst tenth, rounded up to a whole client."""
     number = -(-len(accuracies) // 10)
     return float(np.mean(np.sort(np.asarray(accuracies))[:number])) if number else float("nan")
+
+
+def _by_visits(
+    experiment: Experiment, rows: Sequence[dict[str, Any]], window: Sequence[dict[str, Any]]
+) -> list[list[float]] | None:
+    """Accuracy by how often a client came, if those that train are those that are evaluated."""
+    everyone = list(range(experiment.clients or 0))
+    found: dict[int, list[float]] = {}
+    for row in window:
+        who, accuracies = row.get("evaluated", everyone), row["client_accuracy"]
+        if len(who) != len(accuracies):  # others than those that train, or a row of version 0.1
+            return None
+        for client, accuracy in zip(who, accuracies, strict=True):
+            found.setdefault(client, []).append(accuracy)
+    if len(found) < QUARTERS or experiment.partition == NATURAL:
+        return None
+    came = Counter(client for row in rows for client in row["clients"])
+    visits = np.array([came[client] for client in sorted(found)])
+    accuracy = np.array([np.mean(found[client]) for client in sorted(found)])
+    return [
+        [round(float(visits[few].mean()), 2), round(float(accuracy[few].mean()), 2)]
+        for few in np.array_split(np.argsort(visits, kind="stable"), QUARTERS)
+    ]
 
 
 def read(paths: Sequence[Path]) -> list[RunRecord]:

@@ -89,7 +89,7 @@ def run(
         server.snapshot_every = run_options.snapshot_every
         checkpointer = Checkpointer(folder, server, experiment, run_options, keep_last)
         w, done, pending, rows = checkpointer.resume() if resume else checkpointer.start()
-        recorder = Recorder(folder, rows, on_row, run_options.tensorboard)
+        recorder = Recorder(folder, rows, on_row, run_options.tensorboard, len(sizes))
         assert experiment.local_epochs is not None
         assert experiment.batch_size is not None
         local_sgd = LocalSGD(
@@ -275,8 +275,9 @@ class Recorder:
         rows: list[Row],
         on_row: Callable[[Row], None] | None,
         tensorboard: bool,
+        clients: int,
     ) -> None:
-        self.folder, self.rows, self._on_row = folder, rows, on_row
+        self.folder, self.rows, self._on_row, self._clients = folder, rows, on_row, clients
         self._before = rows[-1]["elapsed"] if rows else 0.0
         self._began = time.perf_counter()
         self._writer: Any = None
@@ -294,6 +295,8 @@ class Recorder:
                 "client_accuracy": [round(a, 2) for a in evaluation.client_accuracy],
                 "seconds_evaluating": evaluation.seconds,
             }
+            if len(evaluation.clients) < self._clients:
+                row["evaluated"] = evaluation.clients
         row["elapsed"] = self._before + time.perf_counter() - self._began
         self.folder.write_row(row)
         self.rows.append(row)

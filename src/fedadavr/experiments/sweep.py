@@ -166,7 +166,7 @@ def record_run(task: Task, tell: Callable[[Row], None]) -> RunRecord:
             rows = RunFolder(folder).rows()
             lost = from_rows(experiment, rows, settings=settings)
             return replace(lost, final_accuracy=None, final_loss=None, worst_decile=None,
-                           failure=str(error))  # fmt: skip
+                           by_visits=None, failure=str(error))  # fmt: skip
         rows = RunFolder(folder).rows()
         return from_rows(experiment, rows, result.memory_bytes, settings)
 

@@ -41,7 +41,7 @@ def _curve(folder: RunFolder) -> RunRecord | None:
         if folder.path.exists():
             raise
         return None  # it was finished this moment
-    return replace(run, final_accuracy=None, final_loss=None, worst_decile=None)
+    return replace(run, final_accuracy=None, final_loss=None, worst_decile=None, by_visits=None)
 
 
 def all_under_way(out: Path) -> list[RunRecord]:

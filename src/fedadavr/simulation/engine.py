@@ -54,6 +54,7 @@ class Evaluation:
     accuracy: float  # percent
     loss: float
     client_accuracy: list[float]
+    clients: list[int]  # whose accuracies these are; a client without a test example has none
     seconds: float
 
 
@@ -202,7 +203,7 @@ class Engine:
         )
         self.participation.count(server, round + 1)
         self._training: Attendance | None = None
-        self._evaluating: tuple[int, list[Any], int] | None = None
+        self._evaluating: tuple[int, dict[int, int], int] | None = None
         self._pending: PendingEvaluation | None = None
         self._waiting: dict[type, list[JobResult]] = {TrainJob: [], EvaluateJob: []}
         worker = Worker(module, federation, local_sgd, seed, device, fast)
@@ -404,13 +405,13 @@ class Engine:
                 f"round {round}: diverged: the model's evaluation loss is {loss}: try a smaller "
                 f"server-lr than {self.server.server_optimizer.lr:g}, or a smaller client-lr"
             )
-        ends = np.cumsum([0, *lengths])
-        clients = [100 * float(hits[lo:hi].mean()) for lo, hi in pairwise(ends) if hi > lo]
+        ends = np.cumsum([0, *lengths.values()])
+        each = [100 * float(hits[lo:hi].mean()) for lo, hi in pairwise(ends)]
         seconds = sum(d.seconds for d in done)
-        return Evaluation(round, 100 * float(hits.mean()), loss, clients, seconds)
+        return Evaluation(round, 100 * float(hits.mean()), loss, each, list(lengths), seconds)
 
-    def _test_indices(self) -> tuple[npt.NDArray[np.int64], list[int]]:
-        """The test examples of this round, and how many of them each client has."""
+    def _test_indices(self) -> tuple[npt.NDArray[np.int64], dict[int, int]]:
+        """The test examples of this round, and how many of them a client has that has any."""
         parts = self.federation.test_parts
         chosen = list(range(len(parts)))
         held_out = self.federation.held_out
@@ -428,7 +429,8 @@ class Engine:
             )
             few.sort()
             indices, owners = indices[few], owners[few]
-        return indices, np.bincount(owners, minlength=len(chosen)).tolist()
+        places, lengths = np.unique(owners, return_counts=True)
+        return indices, {chosen[k]: n for k, n in zip(places, lengths.tolist(), strict=True)}
 
     def _take(self, kind: type, number: int) -> list[JobResult]:
         """The results of one kind of jobs; the others' are kept until they are asked for."""
