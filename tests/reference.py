@@ -321,6 +321,9 @@ class Server:
 
     fedprox = fedavgm = fedadagrad = fedadam = fedyogi = fedadavr_novr = fedavg
 
+    def fedbuff(self, g: Any, n: Any, K: Any, a: int, N: int, P: float, **_: Any) -> Array:
+        return sum(g.values()) / len(g)  # where all started from the same model
+
     def fedexp(
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, eps: float = 1e-3, **_: Any
     ) -> Array:

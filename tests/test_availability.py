@@ -132,7 +132,8 @@ def test_uniform_cohorts_are_those_that_they_always_were(mine: str) -> None:
     server = algorithm("fedadavr", layout_of(module))
     with Engine(server, module, federation, LocalSGD(0.05, 0.9, 1, 20), seed=42,
                 clients_per_round=5) as engine:  # fmt: skip
-        asked = [engine.cohort(round).asked for round in (1, 2, 300)]
+        asked = [engine.participation.attendance(engine.server, r, engine.clients_per_round).asked
+                 for r in (1, 2, 300)]  # fmt: skip
     assert asked == [[3, 11, 9, 10, 18], [0, 8, 17, 2, 10], [12, 16, 2, 10, 1]]
 
 

@@ -39,6 +39,8 @@ class Algorithm(ServerState, ABC):
     """
 
     name: ClassVar[str]
+    waits: ClassVar[bool] = False
+    """Whether it only makes sense where the server waits for all replies of a round."""
 
     layout: Layout
     _: KW_ONLY
@@ -119,6 +121,15 @@ class Algorithm(ServerState, ABC):
         """The vector to add to the client's gradients, where `needs.correction` asks for it."""
         raise TypeError(f"{self.name} has no correction for its clients: needs.correction is False")
 
+    def check_buffered(self) -> None:
+        """Raise unless it can step with replies that started from different models."""
+        needs = self.needs
+        if self.waits or needs.correction or needs.everyone_first:
+            raise ValueError(
+                f"{self.name} needs a server that waits for a round's replies: run it without a "
+                "buffer, or take fedbuff, fedavg, fedvarp, fedadavr or fedadavr-plus"
+            )
+
     def record_of(self, client: str) -> str:
         """The record that a client writes: its own."""
         return client
@@ -129,11 +140,13 @@ class Algorithm(ServerState, ABC):
 
     def labels(self, cohort: Cohort) -> list[int] | None:
         """A number to keep with each record: which vector predicts it, from 1; None: none does."""
-        return None if cohort.assignment is None else (cohort.assignment.of + 1).tolist()
+        if cohort.assignment is None:
+            return None
+        return (cohort.assignment.of[cohort.first[1:] - 1] + 1).tolist()
 
     def stored(self, cohort: Cohort) -> Stored:
         """What a round remembers; called before the cohort is counted in the population."""
-        return Stored(share=np.ones(len(cohort)))
+        return Stored(share=cohort.last)
 
     def product_weights(self, go: Direction) -> Floats | None:
         """Each reply's weight in the products that `learn` gets; None: it needs none."""

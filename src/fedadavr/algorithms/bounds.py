@@ -56,7 +56,9 @@ def excessive_claims(server: Algorithm, what: str, updates: list[Update]) -> dic
 
 def owners_of(cohort: Cohort) -> list[int] | None:
     """The node of each record's client; None where a record is not one client's."""
-    return list(cohort.owners) if list(cohort.keys) == list(cohort.clients) else None
+    if [*np.repeat(cohort.keys, np.diff(cohort.first))] != list(cohort.clients):
+        return None
+    return [cohort.owners[i] for i in cohort.first[1:] - 1]
 
 
 def check_owners(cohort: Cohort, records: CohortRecords) -> None:
@@ -142,7 +144,8 @@ def remembered_sizes(server: Algorithm, cohort: Cohort, records: CohortRecords) 
     for as long as its client stays away, one reply must not be most of the memory. Sizes that the
     server was told (`population`) are believed; a client that comes again may grow threefold.
     """
-    memory, claims = server.memory, cohort.examples
+    latest = cohort.first[1:] - 1
+    memory, claims = server.memory, cohort.examples[latest]
     sizes: list[float] = [int(n) if n.is_integer() else n for n in claims.tolist()]
     unit = unit_of(sizes)
     usual, anybody = server.influence.usual_examples(claims)
@@ -150,7 +153,8 @@ def remembered_sizes(server: Algorithm, cohort: Cohort, records: CohortRecords) 
     if memory is None or memory.weights == "clients" or off or max(sizes) <= anybody:
         return sizes
     everyone = max(memory.weight, float(np.minimum(claims, GROWTH * usual).sum()))
-    for i, (client, record) in enumerate(zip(cohort.clients, records.records, strict=True)):
+    clients = [cohort.clients[i] for i in latest]
+    for i, (client, record) in enumerate(zip(clients, records.records, strict=True)):
         told = memory.population.size_of(client) or 0
         before = 0.0 if record is None else record.weight
         others = everyone - max(before, min(sizes[i], GROWTH * usual))

@@ -48,6 +48,7 @@ class Cohort:
     first: npt.NDArray[np.int64]  # each record's first client; at the end, the number of clients
     owners: Sequence[int] = ()  # the nodes they came from, 0 where not known
     differences: npt.NDArray[np.bool_] | bool = False  # whose replies are w - w_i, not w_i
+    ages: Floats = field(default_factory=lambda: np.zeros(0))  # steps since their models were sent
     assignment: Assignment | None = None  # which vector predicts each, where there is such a memory
     lengths: Floats = field(default_factory=lambda: np.zeros(0))  # |w - w_i| after clipping
     records: Sequence[Record | None] = ()  # what is remembered under each key, None: nothing yet
@@ -66,6 +67,12 @@ class Cohort:
     def even(self) -> Floats:
         """1 / |S| for each client."""
         return np.full(len(self), 1 / len(self))
+
+    @property
+    def last(self) -> Floats:
+        """1 for each reply, but 0 for one that the same client has followed by another."""
+        followed = [a == b for a, b in zip(self.clients, self.clients[1:], strict=False)]
+        return 1.0 - np.array([*followed, False][: len(self)], np.float64)
 
     def effective_steps(self, momentum: float) -> Floats:
         """a_i: how many gradients' length K steps of SGD with momentum m move the model.
@@ -91,7 +98,8 @@ class Direction:
     """Where to go: r = base * total + sum_i gain_i g_i - sum_k recall_k old_k + sum_z pull_z c_z.
 
     total is the memory's weighted sum, old_k the records of the cohort, and c_z the vectors of
-    another memory, where an algorithm has one.
+    another memory, where an algorithm has one. `recall` has a number for each record, or for each
+    reply: then those of a record's replies are added up.
     """
 
     gain: Floats

@@ -23,6 +23,8 @@ class FedAU(Algorithm):
     that they cover over their number.
     """
 
+    waits = True
+
     cutoff: int = 50
     """No interval is longer: a client that was away for so many rounds has ended one."""
     population: int | Mapping[str, int] | None = None

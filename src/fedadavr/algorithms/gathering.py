@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,7 @@ def gather(server: Algorithm, updates: list[Update]) -> tuple[Cohort, Weights]:
                 f"updates must be Update objects, got {type(update).__name__}; nothing was changed"
             )
     keyed = _checked(server, updates)
-    keyed.sort(key=lambda item: item[:2])
+    keyed.sort(key=lambda item: (*item[:2], item[2].visit))
     keys, replies = [item[0] for item in keyed], [item[2] for item in keyed]
     first = [k for k, key in enumerate(keys) if k == 0 or key != keys[k - 1]]
     examples = np.array([u.examples for u in replies], np.float64)
@@ -46,6 +47,7 @@ def gather(server: Algorithm, updates: list[Update]) -> tuple[Cohort, Weights]:
         steps=np.array([u.steps or 0 for u in replies], np.float64),
         owners=[int(u.owner) for u in replies],
         differences=np.array([bool(u.difference) for u in replies]),
+        ages=np.array([u.age for u in replies], np.float64),
         keys=[keys[k] for k in first],
         first=np.array([*first, len(keys)], np.int64),
     )
@@ -62,14 +64,14 @@ def _checked(server: Algorithm, updates: list[Update]) -> Keyed:
     reasons: dict[str, str] = {}
     keyed: Keyed = []
     ids = [u.client for u in updates if isinstance(u.client, str)]
-    once = len(set(ids)) == len(ids)
+    visits = Counter((u.client, u.visit) for u in updates if isinstance(u.client, str))
     needs_steps = server.name if server.needs.steps else None
     for update in updates:
         client = update.client
         try:
             if not isinstance(client, str):
                 raise TypeError(f"a client's id must be a string, got {type(client).__name__}")
-            if not once and ids.count(client) > 1:
+            if visits[client, update.visit] > 1:
                 raise ValueError("came twice in one round")
             why = None if server.store is None else server.store.refuses(client)
             if why:

@@ -15,6 +15,8 @@ from fedadavr.algorithms.registry import register
 class MIFA(Remembering):
     """w -= server_lr * client_lr * (1/N) sum_j y_j, the cohort's y_i being its new updates."""
 
+    waits = True
+
     warmup: Literal["all", "zeros", "seen"] = "all"
     """Everyone in the first round; or the unseen count as zero; or the mean is over the seen."""
 

@@ -19,6 +19,8 @@ class Update:
 
     The weights are one flat vector, or a list of the tensors, each flat, which are read in place.
     With `difference` they are w - w_i instead, how far the client went from the model that it got.
+    A server that does not wait may get several replies of a client between two steps, numbered by
+    `visit`: all count, and the last is remembered. `age` counts the steps since the model was sent.
     """
 
     client: str
@@ -27,6 +29,8 @@ class Update:
     steps: int | None = None
     owner: int = 0  # the node it came from, if its ids can be relied on; 0: not known
     difference: bool = False
+    age: int = 0
+    visit: int = 0
 
 
 class Rejected(ValueError):

@@ -140,12 +140,19 @@ class Round:
         if self.server.memory is not None:
             self.server.memory.dismiss(self.records)
 
+    def _by_record(self, recall: Floats | float) -> Floats | float:
+        """A number for each record, from one for each or one for each reply."""
+        first = self.cohort.first
+        if np.ndim(recall) == 0 or len(np.atleast_1d(recall)) == len(first) - 1:
+            return recall
+        return np.asarray(np.add.reduceat(recall, first[:-1]), np.float64)
+
     def advance(self, go: Direction, step: kernels.OptimizerStep, out: Vector) -> None:
         """Correction, new memory, total and optimizer, all in one walk; then the norms' (LAMB)."""
         server, records = self.server, self.records
         blocks, assignment = server.layout.blocks, self.cohort.assignment
         # Sizes reported now count at once: r has base * (total + (after - before) * old).
-        recall = go.recall - go.base * (self.after - records.before)
+        recall = self._by_record(go.recall) - go.base * (self.after - records.before)
         vectors = kernels.Vectors()
         if server.vectors is not None and assignment is not None:
             vectors = server.vectors.terms(assignment, go.pull)

@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.sampling import PRESENCE
+from fedadavr.sampling import ANSWERS, PRESENCE
 from fedadavr.settings import settings_of
 
 Mask = npt.NDArray[np.bool_]
@@ -117,12 +117,57 @@ class Availability(Drawn, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Speed:
+    """How fast clients are: a round takes examples x epochs / speed.
+
+    A client's speed is drawn once, by seed: log-normal, median * exp(spread * z), or with a Pareto
+    tail of the time that an example takes, whose exponent is 1 / spread: median * (2 u)^spread.
+    With `jitter` the time of each round is multiplied by exp(jitter * z), too.
+    """
+
+    median: float = 10.0
+    """Speed of a client in the middle, in examples per second."""
+    tail: Literal["lognormal", "pareto"] = "lognormal"
+    """How speeds are spread."""
+    spread: float = 1.0
+    """How far they are: the deviation of their logarithm, or one over Pareto's exponent."""
+    jitter: float = 0.0
+    """The same from round to round; 0: a client always takes as long."""
+
+    def speeds(self, clients: Clients) -> Floats:
+        """Examples per second, of each client."""
+        return clients.once((self, "speeds"), lambda: self._speeds(clients))
+
+    def _speeds(self, clients: Clients) -> Floats:
+        rng = clients.draws(0, ANSWERS)
+        if self.tail == "lognormal":
+            return self.median * np.exp(self.spread * rng.standard_normal(clients.number))
+        return self.median * (2 * (1 - rng.random(clients.number))) ** self.spread
+
+    def durations(self, round: int, clients: Clients) -> Floats:
+        """How long each client would take in a round."""
+        lasts: Floats = np.asarray(clients.sizes) * clients.epochs / self.speeds(clients)
+        if self.jitter:
+            z = clients.draws(round, ANSWERS).standard_normal(clients.number)
+            lasts = lasts * np.exp(self.jitter * z)
+        return lasts
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dropout(Drawn, ABC):
     """Whose replies come. A new one is a subclass with settings and `answers`."""
 
     @abstractmethod
     def answers(self, round: int, clients: Clients) -> Mask:
         """Which clients would answer if they were asked in a round, from 1 on."""
+
+    def durations(self, round: int, clients: Clients) -> Floats:
+        """How long each client would take in a round, in simulated seconds."""
+        return Speed().durations(round, clients)
+
+    def waits(self, round: int, clients: Clients) -> Floats:
+        """How long the server waits for each of them."""
+        return self.durations(round, clients)
 
 
 def check_share(name: str, value: float, low: float = 0.0, high: float = 1.0) -> None:

@@ -53,6 +53,8 @@ class Experiment:
     """How many clients there are (default: the data set's)."""
     clients_per_round: int = 5
     """How many of them train in a round."""
+    buffer: int | None = None
+    """Do not wait: clients-per-round are under way, and so many replies make a step."""
     availability: str = "uniform"
     """Who is there: uniform, independent, markov, day-night, trace, churn; NAME:key=value,..."""
     dropout: str | float = "none"
@@ -159,6 +161,8 @@ class Experiment:
             assert full.rounds is not None
             full = replace(full, average_last=max(1, full.rounds // 10))
         full._check()
+        if full.buffer is not None:
+            full.server(Layout({"probe": (1,)})).check_buffered()
         return replace(full.with_participation(), settings=full._all_settings())
 
     def _check(self) -> None:
@@ -170,7 +174,7 @@ class Experiment:
                 f"--stem is for resnet18, imagenet or cifar, got {self.stem!r} with {self.model}"
             )
         for name in ("clients", "clients_per_round", "rounds", "local_epochs", "batch_size",
-                     "evaluate_clients", "evaluate_every", "evaluate_examples",
+                     "buffer", "evaluate_clients", "evaluate_every", "evaluate_examples",
                      "average_last"):  # fmt: skip
             value = getattr(self, name)
             if value is not None and value < 1:

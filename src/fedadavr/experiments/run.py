@@ -100,13 +100,15 @@ def run(
         try:
             with stop, Engine(
                 server, module, federation, local_sgd, seed=experiment.seed,
-                clients_per_round=experiment.clients_per_round,
+                clients_per_round=experiment.clients_per_round, buffer=experiment.buffer,
                 availability=experiment.availability, dropout=experiment.dropout,
                 evaluate_clients=experiment.evaluate_clients,
                 evaluate_examples=experiment.evaluate_examples,
                 workers=run_options.workers, device=device, fast=experiment.fast, w=w, round=done,
                 prepare=partial(load_file, experiment.load) if experiment.load else None,
             ) as engine:  # fmt: skip
+                if checkpointer.engine_state is not None:
+                    engine.load_state_dict(checkpointer.engine_state)
                 _play(engine, experiment, checkpointer, recorder, pending, stop)
                 finished = engine.round == experiment.rounds
         finally:
@@ -155,6 +157,7 @@ class Checkpointer:
     ) -> None:
         self.folder, self.server, self.experiment = folder, server, experiment
         self._keep_last = keep_last
+        self.engine_state: dict[str, Any] | None = None
         elsewhere = run_options.store if run_options.store != "ram" else None
         self.address = elsewhere and public(absolute(elsewhere))
         if self.address or folder.store():
@@ -197,6 +200,7 @@ class Checkpointer:
             folder.note_commit()  # a version before this file had none
         if self.address is not None:
             folder.write_store(self.address)  # it may have been converted, or moved
+        self.engine_state = about.get("engine")  # a version before 0.2 had none
         pending: Row | None = about.get("pending")
         return w, done, pending, folder.rewind(done, unwritten=1 if pending else 0)
 
@@ -206,12 +210,16 @@ class Checkpointer:
             return self._keep_last
         return bool(self.every) and round % self.every == 0
 
-    def keep(self, w: Vector, round: int, pending: Row | None) -> None:
+    def keep(self, engine: Engine, pending: Row | None) -> None:
         """Keep the state as it is after a round; a signal waits until it is kept."""
         with Hold():
             self.folder.sync()  # a line is never lost that the store reckons with
-            about: dict[str, Any] = {"pending": pending, "experiment": self.experiment.to_toml()}
-            self.server.commit(w, round=round, **about)
+            about: dict[str, Any] = {
+                "pending": pending,
+                "experiment": self.experiment.to_toml(),
+                "engine": engine.state_dict(),
+            }
+            self.server.commit(engine.w, round=engine.round, **about)
             self.folder.note_commit()
 
 
@@ -248,6 +256,8 @@ def _play(
             "there": trained.there,
             "asked": trained.asked,
             "answered": trained.answered,
+            "clock": round(trained.clock, 3),
+            **({} if experiment.buffer is None else {"age": trained.age}),
             "seconds_training": trained.seconds_training,
             "seconds_server": trained.seconds_server,
             **trained.report,
@@ -258,10 +268,10 @@ def _play(
             recorder.write(pending, None)
             pending = None
         if checkpointer.due(engine.round):
-            checkpointer.keep(engine.w, engine.round, pending)
+            checkpointer.keep(engine, pending)
             saved = engine.round
     if saved != engine.round and stop.asked:
-        checkpointer.keep(engine.w, engine.round, pending)
+        checkpointer.keep(engine, pending)
     if pending is not None:
         recorder.write(pending, engine.finish_evaluation())
 

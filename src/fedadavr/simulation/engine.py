@@ -26,7 +26,9 @@ from fedadavr.availability import Availability, Dropout, find_availability, find
 from fedadavr.clients import LocalSGD
 from fedadavr.data import Federation
 from fedadavr.sampling import CAP, EVALUATE, sample
-from fedadavr.simulation.participation import Attendance, Participation, clients_of
+from fedadavr.simulation.participation import Participation, clients_of
+from fedadavr.simulation.plans import Arrivals, Buffered, Job, Plan, Rounds, visits
+from fedadavr.simulation.versions import Versions
 from fedadavr.simulation.workers import (
     EvaluateJob,
     InProcessWorker,
@@ -70,6 +72,8 @@ class RoundReport:
     report: dict[str, Any]  # what the algorithm tells of itself; how many replies it rejected
     there: int  # clients that could have been asked
     asked: int  # clients that were
+    clock: float  # simulated seconds since the run began
+    age: float  # steps since the replies' models were sent, in the mean
     under_way: PendingEvaluation | None = field(default=None, repr=False)
 
     @property
@@ -128,6 +132,9 @@ class Engine:
         Seed of who is sampled, and of every draw of a client.
     clients_per_round : int
         How many clients are asked in a round, or all that are there if there are fewer.
+    buffer : int, optional
+        Do not wait: `clients_per_round` clients are under way at any time, and the server steps
+        whenever so many replies have come, whatever model they started from. None: wait for all.
     availability : str or Availability
         Who is there, as `markov:on=0.2,off=0.1`.
     dropout : str, float or Dropout
@@ -169,6 +176,7 @@ class Engine:
         *,
         seed: int,
         clients_per_round: int,
+        buffer: int | None = None,
         availability: str | Availability = "uniform",
         dropout: str | float | Dropout = "none",
         evaluate_clients: int | None = None,
@@ -194,7 +202,8 @@ class Engine:
         self._reasons: Counter[str] = Counter()  # of the rounds in a row that came to nothing
         parameters = [p.detach().reshape(-1) for p in module.parameters()]
         first = torch.cat(parameters) if w is None else torch.from_numpy(w)
-        self._models = torch.stack([first, first])
+        out = 0 if buffer is None else clients_per_round  # models that are still out
+        self._models = Versions(first, round, 2 + out)
         self._buffers: SharedBuffers | None = None
         self.participation = Participation(
             find_availability(availability),
@@ -202,7 +211,14 @@ class Engine:
             clients_of(federation, seed, local_sgd.epochs),
         )
         self.participation.count(server, round + 1)
-        self._training: Attendance | None = None
+        self._plan: Plan
+        if buffer is None:
+            self._plan = Rounds(self.participation, clients_per_round)
+        else:
+            server.check_buffered()
+            self._plan = Buffered(self.participation, clients_per_round, buffer)
+        self._state = self._plan.state_dict()
+        self._training: Arrivals | None = None
         self._evaluating: tuple[int, dict[int, int], int] | None = None
         self._pending: PendingEvaluation | None = None
         self._waiting: dict[type, list[JobResult]] = {TrainJob: [], EvaluateJob: []}
@@ -225,7 +241,7 @@ class Engine:
     @property
     def w(self) -> Vector:
         """The model after the last round."""
-        return self._models[self.round % 2].numpy()
+        return self._models[self.round]
 
     # --- rounds ---
 
@@ -276,73 +292,93 @@ class Engine:
         if pending is not None:
             pending.result()
 
+    # --- state ---
+
+    def state_dict(self) -> dict[str, Any]:
+        """Beside the model and the server: the clock, who is under way, and with which models."""
+        versions = {job[3] for job in self._state.get("jobs", ())} - {self.round}
+        models = {str(v): self._models[v].copy() for v in sorted(versions)}
+        return self._state | ({"models": models} if models else {})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state made by `state_dict` after as many rounds."""
+        self._plan.load_state_dict(state)
+        self._state = self._plan.state_dict()
+        self._models.load({int(v): model for v, model in state.get("models", {}).items()})
+
     # --- training ---
 
-    def cohort(self, round: int) -> Attendance:
-        """The clients of a round; only those whose replies will come are trained."""
-        return self.participation.attendance(self.server, round, self.clients_per_round)
-
     def begin_training(self) -> None:
-        """Hand the next round's training to the workers."""
+        """Hand the training whose replies come next to the workers."""
         if self._training is not None:
             return
-        round = self.round + 1
-        self._training = self.cohort(round)
-        cohort = self._training.answering
-        needs = self.server.needs
-        self._allocate_buffers(len(cohort), needs.correction)
+        self._training = self._plan.next(self.server, self.round)
+        replies = self._training.replies
+        self._allocate_buffers(len(replies), self.server.needs.correction)
         assert self._buffers is not None
         parts = self.federation.train_parts
-        cohort.sort(key=lambda client: (-len(parts[client]), client))  # the longest first
-        for place, client in enumerate(cohort):
+        replies.sort(key=lambda job: (-len(parts[job.client]), job.number, job.client))
+        for place, job in enumerate(replies):  # the longest first
             if self._buffers.corrections is not None:
-                correction = self.server.correction(str(client))
+                correction = self.server.correction(str(job.client))
                 self._buffers.corrections[place] = torch.from_numpy(correction)
-            job = TrainJob(round, client, self.round % 2, place, self.server.client_lr)
-            self._workers.submit(job)
+            slot = self._models.slot(job.version)
+            self._workers.submit(
+                TrainJob(job.number, job.client, slot, place, self.server.client_lr)
+            )
 
     def finish_training(self) -> RoundReport:
-        """Wait for the round's replies and step."""
+        """Wait for the replies and step."""
         self.begin_training()
-        assert self._buffers is not None
         assert self._training is not None
-        attendance, self._training = self._training, None
-        replies, cohort = self._buffers.replies, attendance.answering
-        parts = self.federation.train_parts
-        done = sorted(self._take(TrainJob, len(cohort)), key=lambda d: d.job.place)  # type: ignore[union-attr]
-        round = self.round + 1
+        arrivals, self._training = self._training, None
+        jobs, parts = arrivals.replies, self.federation.train_parts
+        done = sorted(self._take(TrainJob, len(jobs)), key=lambda d: d.job.place)  # type: ignore[union-attr]
+        losses = [d.result[0] for d in done]
         began = time.perf_counter()
         # A loss that is not finite means weights that are not, or will not be for long.
         lost = {
-            str(client): f"its training loss is {d.result[0]}"
-            for client, d in zip(cohort, done, strict=True)
-            if not np.isfinite(d.result[0])
+            str(job.client): f"its training loss is {loss}"
+            for job, loss in zip(jobs, losses, strict=True)
+            if not np.isfinite(loss)
         }
         updates = [
-            Update(str(client), replies[d.job.place].numpy(), len(parts[client]), d.result[1])  # type: ignore[union-attr]
-            for client, d in zip(cohort, done, strict=True)
-            if str(client) not in lost
+            self._update(place, job, visit, done[place].result[1])
+            for place, (job, visit) in enumerate(zip(jobs, visits(jobs), strict=True))
+            if str(job.client) not in lost
         ]
-        out = self._models[round % 2].numpy()
-        report, rejected = self._step(updates, lost, out)
+        round = self.round + 1
+        self._models.keep({self.round, *(job.version for job in jobs), *self._plan.versions})
+        report, rejected = self._step(updates, lost, self._models.new(round))
+        ages = [self.round - job.version for job in jobs]
         self.round = round
+        self._state = self._plan.state_dict()  # as it is now: the next training may begin any time
         self.participation.count(self.server, round + 1)  # part of this round's state
         self._check_progress(round, rejected)
-        good = [
-            (client, d.result[0])
-            for client, d in zip(cohort, done, strict=True)
-            if str(client) not in rejected
-        ]
-        sizes = [len(parts[client]) for client, _ in good]
+        good = [k for k, job in enumerate(jobs) if str(job.client) not in rejected]
+        sizes = [len(parts[jobs[k].client]) for k in good]
         return RoundReport(
             round,
-            float(np.average([loss for _, loss in good], weights=sizes)) if good else None,
-            sorted(cohort),
+            float(np.average([losses[k] for k in good], weights=sizes)) if good else None,
+            sorted(job.client for job in jobs),
             sum(d.seconds for d in done),
             time.perf_counter() - began,
             report | ({"rejected": len(rejected)} if rejected else {}),
-            attendance.there,
-            len(attendance.asked),
+            arrivals.there,
+            arrivals.asked,
+            self._plan.clock,
+            float(np.mean(ages)) if ages else 0.0,
+        )
+
+    def _update(self, place: int, job: Job, visit: int, steps: int) -> Update:
+        """A reply, taken against the model that it started from."""
+        assert self._buffers is not None
+        weights, age = self._buffers.replies[place].numpy(), self.round - job.version
+        if age:
+            np.subtract(self._models[job.version], weights, out=weights)
+        examples = len(self.federation.train_parts[job.client])
+        return Update(
+            str(job.client), weights, examples, steps, difference=age > 0, age=age, visit=visit
         )
 
     def _step(
@@ -371,9 +407,9 @@ class Engine:
     def _allocate_buffers(self, places: int, corrections: bool) -> None:
         """Have room for a cohort's replies, in memory that the workers share."""
         if self._buffers is None or len(self._buffers.replies) < places:
-            size, places = self._models.shape[1], max(1, places)
+            size, places = self._models.tensor.shape[1], max(1, places)
             self._buffers = SharedBuffers(
-                self._models,
+                self._models.tensor,
                 torch.zeros(places, size),
                 torch.zeros(places, size) if corrections else None,
             )
@@ -388,7 +424,8 @@ class Engine:
         indices, lengths = self._test_indices()
         chunks = [indices[i : i + CHUNK] for i in range(0, len(indices), CHUNK)]
         for number, chunk in enumerate(chunks):
-            self._workers.submit(EvaluateJob(self.round, self.round % 2, number, chunk))
+            slot = self._models.slot(self.round)
+            self._workers.submit(EvaluateJob(self.round, slot, number, chunk))
         self._evaluating = (self.round, lengths, len(chunks))
 
     def finish_evaluation(self) -> Evaluation:

@@ -1,0 +1,43 @@
+"""The models that are in use: the newest, the one before it, and those that clients still train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from fedadavr.vector import Vector
+
+
+class Versions:
+    """Models by the number of steps that made them, in slots of one tensor that workers share."""
+
+    def __init__(self, first: Tensor, round: int, slots: int) -> None:
+        self.tensor = first.repeat(slots, 1)
+        self._slots = {round: 0}
+
+    def slot(self, version: int) -> int:
+        """Where a model is."""
+        return self._slots[version]
+
+    def __getitem__(self, version: int) -> Vector:
+        array: Vector = self.tensor[self._slots[version]].numpy()
+        return array
+
+    def new(self, version: int) -> Vector:
+        """Room for one more model."""
+        free = set(range(len(self.tensor))) - set(self._slots.values())
+        self._slots[version] = min(free)
+        return self[version]
+
+    def keep(self, versions: Iterable[int]) -> None:
+        """Give up all others."""
+        wanted = set(versions)
+        self._slots = {v: slot for v, slot in self._slots.items() if v in wanted}
+
+    def load(self, models: Mapping[int, Vector]) -> None:
+        """Take over models beside those that are there."""
+        for version, model in models.items():
+            if version not in self._slots:
+                self.new(version)[...] = torch.from_numpy(model).numpy()
