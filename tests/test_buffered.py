@@ -14,9 +14,10 @@ from fedadavr.algorithms.replies import Rejected
 from fedadavr.availability import find_availability, find_dropout
 from fedadavr.availability.base import Clients
 from fedadavr.cli import main
+from fedadavr.experiments.quadratic import Quadratic
 from fedadavr.experiments.run import RunOptions, run
 from fedadavr.simulation.participation import Participation
-from fedadavr.simulation.plans import Buffered, Job, visits
+from fedadavr.simulation.plans import Buffered, Job, Rounds, visits
 from tests import reference
 from tests.test_runs import outcome, small
 
@@ -177,23 +178,24 @@ def test_a_step_goes_without_those_that_never_come() -> None:
 # --- runs ---
 
 
-@pytest.mark.parametrize("name", ["fedbuff", "fedadavr-plus"])
-def test_a_run_goes_on_exactly_with_those_under_way(name: str, mine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "buffer"), [("fedbuff", 3), ("fedadavr-plus", 3), ("fedawe", None)]
+)
+def test_a_run_goes_on_exactly_with_those_under_way(
+    name: str, buffer: int | None, mine: str, tmp_path: Path
+) -> None:
     """Continued after any round, with any number of workers: the same bits, clock and ages."""
-    experiment = small(mine, algorithm=name, buffer=3, dropout="deadline:seconds=30")
-    options = RunOptions(checkpoint_every=1)
-    run(experiment, options, tmp_path / "whole")
+    given: Any = {"algorithm": name, "buffer": buffer, "dropout": "deadline:seconds=30"}
+    run(small(mine, **given), RunOptions(checkpoint_every=1), tmp_path / "whole")
     parts = tmp_path / "parts"
-    run(small(mine, algorithm=name, buffer=3, dropout="deadline:seconds=30", rounds=5,
-              average_last=1), options, parts)  # fmt: skip
-    for rounds, workers in ((8, 2), (12, 1)):
-        longer = small(mine, algorithm=name, buffer=3, dropout="deadline:seconds=30",
-                       rounds=rounds, average_last=1)  # fmt: skip
-        run(longer, RunOptions(checkpoint_every=1, workers=workers), parts, resume=True)
+    for rounds, workers in ((5, 1), (8, 2), (12, 1)):
+        experiment = small(mine, **given, rounds=rounds, average_last=1)
+        options = RunOptions(checkpoint_every=1, workers=workers)
+        run(experiment, options, parts, resume=rounds > 5)
     (whole, rows), (part, others) = outcome(tmp_path / "whole"), outcome(parts)
     assert rows == others
     assert whole[1] == part[1]
-    assert max(row["age"] for row in rows) > 0
+    assert buffer is None or max(row["age"] for row in rows) > 0
     clocks = [row["clock"] for row in rows]
     assert clocks == sorted(clocks)
 
@@ -210,3 +212,40 @@ def test_what_needs_a_server_that_waits_is_said(
     with pytest.raises(SystemExit):
         main(["run", "--load", mine, "--dataset", "blobs", "--model", "mlp", "--buffer", "0"])
     assert "--buffer must be at least 1, got 0" in capsys.readouterr().err
+
+
+# --- FedAWE, whose clients start from old models, too ---
+
+
+def test_fedawe_is_its_equation_on_quadratics() -> None:
+    """Clients that start from the model of their last visit, and make up for what they missed."""
+    problem = Quadratic(seed=2)
+    got = problem.solve("fedawe", 40, server_lr=0.5)
+    rng = np.random.default_rng(problem.seed + 1)
+    w = np.zeros(problem.dimension)
+    x = np.zeros((problem.clients, problem.dimension))
+    came = np.zeros(problem.clients, int)  # as if all had come in round 0
+    for t in range(1, 41):
+        S = rng.choice(problem.clients, problem.per_round, replace=False)
+        sent = []
+        for i in S:
+            local = x[i].copy()
+            for _ in range(problem.local_steps):
+                local -= problem.client_lr * problem.curvature * (local - problem.centers[i])
+            sent.append(x[i] - 0.5 * (t - came[i]) * (x[i] - local))
+        w = np.mean(sent, axis=0)
+        x[S], came[S] = w, t
+        assert got[t - 1] == pytest.approx(np.linalg.norm(w - problem.optimum()), rel=1e-3)
+
+
+def test_the_engine_starts_fedawe_where_its_clients_were() -> None:
+    """Each from the model after the round that it came to last, which is kept as long."""
+    clients = Clients(6, 5, [10] * 6)
+    who = Participation(find_availability("uniform"), find_dropout("none"), clients)
+    plan, server = Rounds(who, 2), algorithm("fedawe", LAYOUT)
+    last = dict.fromkeys(range(6), 0)
+    for version in range(12):
+        jobs = plan.next(server, version).replies
+        assert [job.version for job in jobs] == [last[job.client] for job in jobs]
+        last |= {job.client: version + 1 for job in jobs}
+        assert plan.versions == set(last.values())

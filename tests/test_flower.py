@@ -418,7 +418,8 @@ def test_every_algorithm_has_a_strategy() -> None:
                if isinstance(value, type) and issubclass(value, flower.Strategy)]  # fmt: skip
     names = {cls.name for cls in classes} - {""}
     ours = [n for n in algorithm_names() if algorithm_class(n).__module__.startswith("fedadavr.")]
-    assert names == set(ours)  # others come from files that tests have loaded
+    # Flower's loop waits, and sends all the newest model; others come from files of tests.
+    assert names == set(ours) - {"fedbuff", "fedawe"}
     for cls in classes:
         if cls.name:
             assert isinstance(cls(fraction_train=0.1, min_train_nodes=1), FedAvg)

@@ -30,6 +30,8 @@ ENDS: dict[str, tuple[float, float]] = {
     "fedexp": (0.3, 3.0),
     "scaffold": (0.0, 1e-6),
     "fedau": (0.3, 1.5),
+    "fedbuff": (0.3, 1.0),
+    "fedawe": (0.3, 0.6),
     "fedcm": (0.3, 1.0),
     "ghbm": (0.3, 3.0),
     "feddyn": (0.3, 1.0),  # at its small alpha it has hardly begun: see below
@@ -52,7 +54,9 @@ ENDS: dict[str, tuple[float, float]] = {
 def test_where_each_algorithm_ends(name: str) -> None:
     """Those that remember reach the optimum to 1e-6; those that do not stay at their floor."""
     low, high = ENDS[name]
-    assert low <= floor(name) <= high
+    # FedAWE steps a_i times as far, here ten times in the mean: at a rate of 1 it diverges.
+    settings = {"server_lr": 0.05} if name == "fedawe" else {}
+    assert low <= floor(name, **settings) <= high
 
 
 @pytest.mark.parametrize("optimizer", ADAPTIVE)

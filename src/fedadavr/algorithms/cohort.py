@@ -36,6 +36,10 @@ class ClientNeeds:
     everyone_first: bool = False
     """The first round takes every client."""
 
+    echo: float = 0.0
+    """Start from x, the model after the client's last round, and send x - echo * a * (x - w_i), a
+    the rounds since then; 0: start from the newest model, and send w_i."""
+
 
 @dataclass(frozen=True)
 class Cohort:

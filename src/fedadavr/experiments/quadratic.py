@@ -8,7 +8,7 @@ Two seconds here tell more about a new server algorithm than an hour of training
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -63,16 +63,32 @@ class Quadratic:
             x -= np.float32(self.client_lr) * velocity
         return Update(name, x.astype(np.float32), examples=10, steps=self.local_steps)
 
+    def train_from_own(
+        self, server: Algorithm, client: int, models: dict[int, tuple[int, Vector]], round: int
+    ) -> Update:
+        """As FedAWE's clients do: from the model of its last visit, and as many times as far."""
+        came, start = models.get(client, (0, self.layout.zeros()))
+        reply = self.train(server, client, start)
+        factor = np.float32(server.needs.echo * (round - came))
+        return replace(reply, weights=start - factor * (start - np.asarray(reply.weights)))
+
     def solve(self, name: str, rounds: int, **settings: Any) -> list[float]:
         """Run an algorithm; the distance from the optimum after each round."""
         server = algorithm(name, self.layout, client_lr=self.client_lr, **settings)
         w, optimum, distances = self.layout.zeros(), self.optimum(), []
         rng = np.random.default_rng(self.seed + 1)
+        models: dict[int, tuple[int, Vector]] = {}  # of clients' last visits
         for t in range(rounds):
             everyone = t == 0 and server.needs.everyone_first
             size = self.clients if everyone else self.per_round
             cohort: Sequence[int] = rng.choice(self.clients, size, replace=False).tolist()
-            w = server.step(w, [self.train(server, i, w) for i in cohort])
+            if server.needs.echo:
+                replies = [self.train_from_own(server, i, models, t + 1) for i in cohort]
+            else:
+                replies = [self.train(server, i, w) for i in cohort]
+            w = server.step(w, replies)
+            if server.needs.echo:
+                models |= dict.fromkeys(cohort, (t + 1, w))
             distances.append(float(np.linalg.norm(w - optimum)))
         return distances
 

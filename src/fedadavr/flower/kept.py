@@ -70,7 +70,13 @@ class KeptRounds:
 
     def _build(self, layout: Layout, store: Any = None) -> Algorithm:
         settings = self._settings_on(store) | self._settings
-        return algorithm(self._algorithm, layout, store=store, **settings)
+        server = algorithm(self._algorithm, layout, store=store, **settings)
+        if server.needs.echo:
+            raise ValueError(
+                f"{server.name}'s clients start from the model of their last visit, and Flower's "
+                "from the newest: take another strategy"
+            )
+        return server
 
     def _settings_on(self, store: Any) -> dict[str, Any]:
         """What a store's rounds were made with: a new version's defaults are not for them."""

@@ -203,6 +203,8 @@ class Engine:
         parameters = [p.detach().reshape(-1) for p in module.parameters()]
         first = torch.cat(parameters) if w is None else torch.from_numpy(w)
         out = 0 if buffer is None else clients_per_round  # models that are still out
+        if server.needs.echo:
+            out = len(federation.train_parts)
         self._models = Versions(first, round, 2 + out)
         self._buffers: SharedBuffers | None = None
         self.participation = Participation(
@@ -217,7 +219,7 @@ class Engine:
         else:
             server.check_buffered()
             self._plan = Buffered(self.participation, clients_per_round, buffer)
-        self._state = self._plan.state_dict()
+        self._state, self._out = self._plan.state_dict(), self._plan.versions
         self._training: Arrivals | None = None
         self._evaluating: tuple[int, dict[int, int], int] | None = None
         self._pending: PendingEvaluation | None = None
@@ -296,14 +298,13 @@ class Engine:
 
     def state_dict(self) -> dict[str, Any]:
         """Beside the model and the server: the clock, who is under way, and with which models."""
-        versions = {job[3] for job in self._state.get("jobs", ())} - {self.round}
-        models = {str(v): self._models[v].copy() for v in sorted(versions)}
+        models = {str(v): self._models[v].copy() for v in sorted(self._out - {self.round})}
         return self._state | ({"models": models} if models else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state made by `state_dict` after as many rounds."""
         self._plan.load_state_dict(state)
-        self._state = self._plan.state_dict()
+        self._state, self._out = self._plan.state_dict(), self._plan.versions
         self._models.load({int(v): model for v, model in state.get("models", {}).items()})
 
     # --- training ---
@@ -352,7 +353,8 @@ class Engine:
         report, rejected = self._step(updates, lost, self._models.new(round))
         ages = [self.round - job.version for job in jobs]
         self.round = round
-        self._state = self._plan.state_dict()  # as it is now: the next training may begin any time
+        # As it is now: the next training may begin any time.
+        self._state, self._out = self._plan.state_dict(), self._plan.versions
         self.participation.count(self.server, round + 1)  # part of this round's state
         self._check_progress(round, rejected)
         good = [k for k, job in enumerate(jobs) if str(job.client) not in rejected]
@@ -374,9 +376,14 @@ class Engine:
         """A reply, taken against the model that it started from."""
         assert self._buffers is not None
         weights, age = self._buffers.replies[place].numpy(), self.round - job.version
+        examples = len(self.federation.train_parts[job.client])
+        echo = self.server.needs.echo
+        if echo:
+            start = self._models[job.version]
+            weights[...] = start - np.float32(echo * (age + 1)) * (start - weights)
+            return Update(str(job.client), weights, examples, steps)
         if age:
             np.subtract(self._models[job.version], weights, out=weights)
-        examples = len(self.federation.train_parts[job.client])
         return Update(
             str(job.client), weights, examples, steps, difference=age > 0, age=age, visit=visit
         )

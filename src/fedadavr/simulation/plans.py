@@ -71,15 +71,46 @@ class Rounds(Plan):
 
     def __init__(self, participation: Participation, clients_per_round: int) -> None:
         self.participation, self._size = participation, clients_per_round
+        self._last: dict[int, int] | None = None  # the version that each client had last
 
     def next(self, server: Algorithm, version: int) -> Arrivals:
         """The clients of a round; only those whose replies will come are trained."""
         round, who = version + 1, self.participation
+        if server.needs.echo and self._last is None:
+            self._last = {}
         attendance = who.attendance(server, round, self._size)
         takes = who.dropout.waits(round, who.clients)[attendance.asked]
         self.clock += float(takes.max()) if len(takes) else 0.0
-        jobs = [Job(self.clock, round, client, version, True) for client in attendance.answering]
+        jobs = [
+            Job(self.clock, round, client, self._start(client, version), True)
+            for client in attendance.answering
+        ]
+        if self._last is not None:
+            self._last |= dict.fromkeys(attendance.answering, round)
         return Arrivals(jobs, attendance.there, len(attendance.asked))
+
+    def _start(self, client: int, version: int) -> int:
+        return version if self._last is None else self._last.get(client, 0)
+
+    @property
+    def versions(self) -> set[int]:
+        """The models that clients were left with."""
+        if self._last is None:
+            return set()
+        unseen = len(self._last) < self.participation.clients.number
+        return {*self._last.values(), *([0] if unseen else [])}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The clock, and which model each client was left with."""
+        if self._last is None:
+            return super().state_dict()
+        return super().state_dict() | {"last": {str(c): v for c, v in self._last.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state made by `state_dict`."""
+        super().load_state_dict(state)
+        if "last" in state:
+            self._last = {int(client): int(version) for client, version in state["last"].items()}
 
 
 class Buffered(Plan):
