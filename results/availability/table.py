@@ -24,7 +24,7 @@ from fedadavr.experiments.records import RunRecord, run_id
 NAMES = {
     "fedavg": "FedAvg", "fedyogi": "FedYogi", "scaffold": "SCAFFOLD", "feddyn": "FedDyn",
     "ghbm": "GHBM", "fedau": "FedAU", "fedvarp": "FedVARP", "fedstale": "FedStale",
-    "fedadavr": "FedAdaVR", "fedadavr-plus": "FedAdaVR+",
+    "fedadavr": "FedAdaVR", "fedadavr-plus": "FedAdaVR+", "fedawe": "FedAWE",
 }  # fmt: skip
 TITLES = {"lq-2": "LQ-2", "dirichlet": "Dirichlet"}
 Cell = tuple[float, float]
