@@ -4,9 +4,9 @@
     python results/availability/waiting.py picture  # draws waiting.png and prints the table
 
 100 clients of `fmnist_6k.py`, LQ-2, all always there, with log-normal speeds (deviation 1), ten
-under way at a time, 2,700 simulated seconds: about 100 rounds that wait for all. Each method has the six
-settings of STUDY.md to choose from, on seed 41; reported are seeds 42 to 44. Accuracy is the mean
-over the last ten of forty evaluations, which are evenly spread over the time.
+under way at a time, 2,700 simulated seconds: about 100 rounds that wait for all. Each method has
+the six settings of STUDY.md to choose from, on seed 41; reported are seeds 42 to 44. Accuracy is
+the mean over the last ten of forty evaluations, which are evenly spread over the time.
 """
 
 from __future__ import annotations
