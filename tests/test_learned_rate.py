@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,14 @@ from fedadavr.algorithms import algorithm_names
 from fedadavr.algorithms.registry import user_settings
 from fedadavr.algorithms.replies import Rejected
 from fedadavr.cli import main
+from fedadavr.experiments import records
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.grid import grid
 from fedadavr.experiments.quadratic import Quadratic
 from fedadavr.experiments.records import run_id
 from fedadavr.optimizers import OPTIMIZERS, Optimizer
+from fedadavr.report.elements import Picture
+from fedadavr.report.standard import standard_page
 from tests import reference
 from tests.rounds import LAYOUT, digest, one_round, opened, server_on
 
@@ -287,3 +291,9 @@ def test_a_run_tells_the_rate_of_every_round(tmp_path: Path) -> None:
     main(["run", *small, *learn, "--out", str(out)])
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert len({row["server_lr"] for row in rows}) == 3  # the first two are alike
+    shown = standard_page(records.read([out]))
+    (picture,) = (section for section in shown.sections if isinstance(section, Picture))
+    assert picture.title == "mnist-5k: the learned server rate"
+    assert f"from {rows[0]['server_lr']:.2g} over at most" in picture.note
+    fixed = [replace(record, rates=None) for record in records.read([out])]
+    assert not any(isinstance(s, Picture) for s in standard_page(fixed).sections)
