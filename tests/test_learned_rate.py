@@ -297,3 +297,25 @@ def test_a_run_tells_the_rate_of_every_round(tmp_path: Path) -> None:
     assert f"from {rows[0]['server_lr']:.2g} over at most" in picture.note
     fixed = [replace(record, rates=None) for record in records.read([out])]
     assert not any(isinstance(s, Picture) for s in standard_page(fixed).sections)
+
+
+def test_a_flower_strategy_goes_on_with_its_rate(tmp_path: Path) -> None:
+    """In two halves on a store, the second told nothing: the rates are those of one run."""
+    pytest.importorskip("flwr")
+    from fedadavr.flower import FedAdaVR
+    from tests import flower_grid
+
+    def rates(strategy: Any, rounds: int) -> list[float]:
+        result = strategy.start(flower_grid.federation(), flower_grid.first_model(50), rounds)
+        told = result.train_metrics_clientapp
+        return [told[round]["server_lr"] for round in sorted(told)]
+
+    url = f"lmdb:{tmp_path / 'store'}"
+    whole = rates(flower_grid.strategy_on(None, server_lr="learned"), 6)
+    half = rates(flower_grid.strategy_on(url, server_lr="learned"), 3)
+    again = FedAdaVR(
+        fraction_train=0.5, fraction_evaluate=0.0, min_available_nodes=6, store=url
+    )  # fmt: skip
+    assert half == whole[:3]
+    assert rates(again, 6) == whole
+    assert len(set(whole)) == 5  # the first two are alike
