@@ -57,8 +57,42 @@ class Optimizer:
     t: int = 0
     m: Any = 0.0
     v: Any = 0.0
+    learned: bool = False
+    a: float = 0.0
+    p: Any = 0.0
 
     def step(self, w: Array, G: Array) -> Array:
+        if self.learned and self.t == 0:
+            u = float(np.linalg.norm(w)) if self.name == "lamb" else np.sqrt(w.size)
+            self.lr = min(self.lr, self.longest(w) / u)
+        lr, after = self.lr, self.move(w, G)
+        if self.learned:
+            self.learn(w, G + self.weight_decay * w, float(np.linalg.norm(w - after)) / lr)
+        return after
+
+    @staticmethod
+    def longest(w: Array) -> float:
+        """A tenth of the model, whose weights count as 0.01 at least."""
+        return 0.1 * max(float(np.linalg.norm(w)), 0.01 * float(np.sqrt(w.size)))
+
+    def learn(self, w: Array, G: Array, u: float) -> None:
+        """lr exp(a / 2), where a averages the cosines of G and the mean p of those before."""
+        P = 1 / (np.sqrt(self.v * self.second) + self.eps)
+        lengths = np.sum(G * P * G) * np.sum(self.p * P * self.p)
+        if lengths > 0:
+            self.a = (self.a + np.sum(G * P * self.p) / np.sqrt(lengths)) / 2
+        self.p = self.beta1 * self.p + (1 - self.beta1) * G
+        self.lr *= np.exp(self.a / 2)
+        if u > 0:
+            self.lr = min(self.lr, self.longest(w) / u)
+
+    @property
+    def second(self) -> float:
+        """The factor on v that corrects its bias."""
+        corrected = self.name in ("adam", "adabelief", "yogi", "lamb")
+        return 1 / (1 - self.beta2**self.t) if corrected else 1.0
+
+    def move(self, w: Array, G: Array) -> Array:
         w, G = w.astype(np.float64), G + self.weight_decay * w
         b1, b2, self.t = self.beta1, self.beta2, self.t + 1
         if self.name == "sgd":

@@ -79,6 +79,7 @@ from fedadavr.flower import ClusterFedVARP, FedAdam, FedAdaVR, FedAvg, FedProx, 
 FedAdaVR(0.5, server_lr=0.1, codec="int8", store="lmdb:/state", population={"a": 3})
 FedAdaVR(codec="of-a-plugin", optimizer="of-a-plugin", weighting="ht")
 FedAdam(eta=0.1, eta_l=0.1, beta_1=0.9, beta_2=0.99)
+FedAdam(eta="learned", server_lr_start=0.01)
 FedProx(proximal_mu=0.1)
 Strategy(algorithm="one's own", whatever=1)
 
@@ -90,7 +91,9 @@ class Mine(FedAdaVR):
 
 Mine(mine=3)
 FedAdaVR(sever_lr=0.1)  # wrong: did you mean "server_lr"
-FedAdaVR(server_lr="0.1")  # wrong: has incompatible type "str"
+FedAdaVR(server_lr="0.1")  # wrong: has incompatible type
+FedAdaVR(max_norm="0.1")  # wrong: has incompatible type "str"
+FedAvg(server_lr="learned")  # wrong: has incompatible type "str"
 FedAdaVR(weighting="hat")  # wrong: has incompatible type
 FedAvg(codec="int8")  # wrong: Unexpected keyword argument "codec"
 FedAvg(proximal_mu=0.1)  # wrong: Unexpected keyword argument "proximal_mu"

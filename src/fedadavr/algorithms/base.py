@@ -23,7 +23,7 @@ from fedadavr.memory import ClientMemory
 from fedadavr.memory.cohort_records import CohortRecords
 from fedadavr.memory.own import Weighting
 from fedadavr.memory.vectors import VectorMemory
-from fedadavr.optimizers import Optimizer, TrustRatio
+from fedadavr.optimizers import Optimizer, Rate, TrustRatio
 from fedadavr.sampling import TRAIN, sample
 from fedadavr.stores import Store
 from fedadavr.vector import Layout, Vector
@@ -164,7 +164,11 @@ class Algorithm(ServerState, ABC):
 
     def report(self) -> dict[str, Any]:
         """What a round tells beside its model."""
-        return {"clipped": len(self.clipped)} if self.clipped else {}
+        told: dict[str, Any] = {"clipped": len(self.clipped)} if self.clipped else {}
+        learned = self.server_optimizer.learned
+        if learned is not None and learned.used is not None:
+            told["server_lr"] = learned.used
+        return told
 
     @abstractmethod
     def direction(self, cohort: Cohort) -> Direction:
@@ -199,7 +203,7 @@ class Algorithm(ServerState, ABC):
         round.bound()
         self.torn = True  # until the round is whole
         round.admit()
-        step = self.server_optimizer.next(self.client_lr)
+        step = self.server_optimizer.next(self.client_lr, w)
         try:
             go = self.direction(round.cohort)
             bounds.check_step(self, cohort, step.rate, go.gain, round.lengths)
@@ -296,7 +300,18 @@ class Remembering(Algorithm):
 
 
 @dataclass(eq=False)
-class Adaptive(Algorithm):
+class RateLearning(Algorithm):
+    """An algorithm whose server may learn the rate of its steps."""
+
+    _: KW_ONLY
+    server_lr: Rate | None = None  # type: ignore[assignment]
+    """Rate of the server's step; learned: from round to round; None: the optimizer's own."""
+    server_lr_start: float | None = None
+    """The first rate of one that is learned; None: as large as is safe."""
+
+
+@dataclass(eq=False)
+class Adaptive(RateLearning):
     """An algorithm whose server steps with an optimizer of choice."""
 
     _: KW_ONLY
@@ -318,6 +333,7 @@ class Adaptive(Algorithm):
             self.optimizer,
             self.layout,
             lr=self.server_lr,
+            lr_start=self.server_lr_start,
             beta1=self.beta1,
             beta2=self.beta2,
             eps=self.eps,

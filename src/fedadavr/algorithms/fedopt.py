@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from fedadavr.algorithms.base import RateLearning
 from fedadavr.algorithms.fedavg import FedAvg
 from fedadavr.algorithms.registry import register
-from fedadavr.optimizers import Optimizer
+from fedadavr.optimizers import Optimizer, Rate
 
 
 @register("fedadagrad")
-class FedAdagrad(FedAvg):
+class FedAdagrad(RateLearning, FedAvg):
     """FedAvg's pseudo-gradient, stepped with Adagrad."""
 
-    server_lr: float | None = 0.1
-    """Rate of the server's step."""
+    server_lr: Rate | None = 0.1  # type: ignore[assignment]
+    """Rate of the server's step; learned: found from round to round."""
     tau: float = 1e-3
     """Added to the denominator; Flower's legacy classes had 1e-9."""
 
     def _build_optimizer(self) -> Optimizer:
-        return Optimizer(self.name, self.layout, lr=self.server_lr, eps=self.tau)
+        return Optimizer(
+            self.name,
+            self.layout,
+            lr=self.server_lr,
+            lr_start=self.server_lr_start,
+            eps=self.tau,
+        )
 
 
 @register("fedadam")
@@ -34,6 +41,7 @@ class FedAdam(FedAdagrad):
             self.name,
             self.layout,
             lr=self.server_lr,
+            lr_start=self.server_lr_start,
             beta1=self.beta1,
             beta2=self.beta2,
             eps=self.tau,
@@ -44,5 +52,5 @@ class FedAdam(FedAdagrad):
 class FedYogi(FedAdam):
     """FedAvg's pseudo-gradient, stepped with Yogi."""
 
-    server_lr: float | None = 0.01
-    """Rate of the server's step."""
+    server_lr: Rate | None = 0.01  # type: ignore[assignment]
+    """Rate of the server's step; learned: found from round to round."""

@@ -160,7 +160,7 @@ class Round:
         products = kernels.Products(
             np.zeros(0) if weight is None else weight, np.zeros((6, blocks.number))
         )
-        norms = np.zeros((2, blocks.number))
+        norms = server.server_optimizer.norms()
         kernels.run(
             kernels.advance, blocks, self.replies, self.remembered,
             kernels.NewRecords(records.new, records.new_scale, records.before, self.after),

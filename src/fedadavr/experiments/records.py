@@ -68,6 +68,8 @@ class RunRecord:
     """Of these, clients that were asked."""
     answered: float | None = None
     """Of these, clients whose replies came."""
+    rates: list[float | None] | None = None
+    """The server's rate in each round, where it is learned; None in one that made no step."""
     failure: str | None = None
     """Why it has no result: a sentence, for a run that diverged."""
     version: str = __version__
@@ -244,8 +246,16 @@ def from_rows(
         _by_visits(experiment, rows, window),
         round(rows[-1]["elapsed"], 3) if rows else 0.0,
         total("seconds_training"), total("seconds_server"), total("seconds_evaluating"), memory,
-        there, asked, answered,
+        there, asked, answered, _rates(rows),
     )  # fmt: skip
+
+
+def _rates(rows: Sequence[dict[str, Any]]) -> list[float | None] | None:
+    """The learned rates; None if no round tells one."""
+    found = [row.get("server_lr") for row in rows]
+    if not any(found):
+        return None
+    return [None if rate is None else float(f"{rate:.5g}") for rate in found]
 
 
 def worst_decile(accuracies: Sequence[float]) -> float:

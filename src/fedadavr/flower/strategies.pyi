@@ -84,8 +84,8 @@ class FedAdaVR(Strategy):
         Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
         names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
         `fedadavr.flower.hooks` has ready ones.
-    server_lr : float | None, default None
-        Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
+    server_lr : float | Literal['learned'] | None, default None
+        Rate of the server's step; learned: from round to round; None: the optimizer's own.
     client_lr : float, default 1.0
         Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
     clip : float, default 50.0
@@ -108,6 +108,8 @@ class FedAdaVR(Strategy):
         Forget a client that was not seen for so many rounds; None: never.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
         The first sum's weights: n_i/a; n_i/P, as the paper reads literally; or N n_i/(|S| P).
+    server_lr_start : float | None, default None
+        The first rate of one that is learned; None: as large as is safe.
     optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
         sgd, momentum, adagrad, adam, adabelief, yogi or lamb.
     beta1 : float | None, default None
@@ -120,11 +122,11 @@ class FedAdaVR(Strategy):
         Added to the pseudo-gradient, times w.
     trust_ratio : Literal['tensor', 'global'], default 'tensor'
         LAMB only: one ratio per tensor, or one for the model.
-    eta : float | None
+    eta : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
-    server_learning_rate : float | None
+    server_learning_rate : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     beta_1 : float | None
         Flower's name of `beta1`.
@@ -161,7 +163,7 @@ class FedAdaVR(Strategy):
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
         on_round: Hook | Sequence[Hook] | None = None,
-        server_lr: float | None = None,
+        server_lr: float | Literal["learned"] | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
         max_norm: float | None = None,
@@ -173,15 +175,16 @@ class FedAdaVR(Strategy):
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
+        server_lr_start: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
         beta2: float | None = None,
         eps: float | None = None,
         weight_decay: float = 0.0,
         trust_ratio: Literal["tensor", "global"] = "tensor",
-        eta: float | None = ...,
+        eta: float | Literal["learned"] | None = ...,
         eta_l: float = ...,
-        server_learning_rate: float | None = ...,
+        server_learning_rate: float | Literal["learned"] | None = ...,
         beta_1: float | None = ...,
         beta_2: float | None = ...,
     ) -> None: ...
@@ -254,8 +257,8 @@ class FedAdaVRQuant(Strategy):
         Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
         names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
         `fedadavr.flower.hooks` has ready ones.
-    server_lr : float | None, default None
-        Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
+    server_lr : float | Literal['learned'] | None, default None
+        Rate of the server's step; learned: from round to round; None: the optimizer's own.
     client_lr : float, default 1.0
         Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
     clip : float, default 50.0
@@ -278,6 +281,8 @@ class FedAdaVRQuant(Strategy):
         Forget a client that was not seen for so many rounds; None: never.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
         The first sum's weights: n_i/a; n_i/P, as the paper reads literally; or N n_i/(|S| P).
+    server_lr_start : float | None, default None
+        The first rate of one that is learned; None: as large as is safe.
     optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
         sgd, momentum, adagrad, adam, adabelief, yogi or lamb.
     beta1 : float | None, default None
@@ -290,11 +295,11 @@ class FedAdaVRQuant(Strategy):
         Added to the pseudo-gradient, times w.
     trust_ratio : Literal['tensor', 'global'], default 'tensor'
         LAMB only: one ratio per tensor, or one for the model.
-    eta : float | None
+    eta : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
-    server_learning_rate : float | None
+    server_learning_rate : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     beta_1 : float | None
         Flower's name of `beta1`.
@@ -331,7 +336,7 @@ class FedAdaVRQuant(Strategy):
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
         on_round: Hook | Sequence[Hook] | None = None,
-        server_lr: float | None = None,
+        server_lr: float | Literal["learned"] | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
         max_norm: float | None = None,
@@ -343,15 +348,16 @@ class FedAdaVRQuant(Strategy):
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
+        server_lr_start: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
         beta2: float | None = None,
         eps: float | None = None,
         weight_decay: float = 0.0,
         trust_ratio: Literal["tensor", "global"] = "tensor",
-        eta: float | None = ...,
+        eta: float | Literal["learned"] | None = ...,
         eta_l: float = ...,
-        server_learning_rate: float | None = ...,
+        server_learning_rate: float | Literal["learned"] | None = ...,
         beta_1: float | None = ...,
         beta_2: float | None = ...,
     ) -> None: ...
@@ -424,8 +430,8 @@ class FedAdaVRNoVR(Strategy):
         Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
         names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
         `fedadavr.flower.hooks` has ready ones.
-    server_lr : float | None, default None
-        Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
+    server_lr : float | Literal['learned'] | None, default None
+        Rate of the server's step; learned: from round to round; None: the optimizer's own.
     client_lr : float, default 1.0
         Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
     clip : float, default 50.0
@@ -440,6 +446,8 @@ class FedAdaVRNoVR(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
+    server_lr_start : float | None, default None
+        The first rate of one that is learned; None: as large as is safe.
     optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
         sgd, momentum, adagrad, adam, adabelief, yogi or lamb.
     beta1 : float | None, default None
@@ -452,11 +460,11 @@ class FedAdaVRNoVR(Strategy):
         Added to the pseudo-gradient, times w.
     trust_ratio : Literal['tensor', 'global'], default 'tensor'
         LAMB only: one ratio per tensor, or one for the model.
-    eta : float | None
+    eta : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
-    server_learning_rate : float | None
+    server_learning_rate : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     beta_1 : float | None
         Flower's name of `beta1`.
@@ -493,7 +501,7 @@ class FedAdaVRNoVR(Strategy):
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
         on_round: Hook | Sequence[Hook] | None = None,
-        server_lr: float | None = None,
+        server_lr: float | Literal["learned"] | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
         max_norm: float | None = None,
@@ -501,15 +509,16 @@ class FedAdaVRNoVR(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
+        server_lr_start: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
         beta2: float | None = None,
         eps: float | None = None,
         weight_decay: float = 0.0,
         trust_ratio: Literal["tensor", "global"] = "tensor",
-        eta: float | None = ...,
+        eta: float | Literal["learned"] | None = ...,
         eta_l: float = ...,
-        server_learning_rate: float | None = ...,
+        server_learning_rate: float | Literal["learned"] | None = ...,
         beta_1: float | None = ...,
         beta_2: float | None = ...,
     ) -> None: ...
@@ -728,8 +737,8 @@ class FedAdaVRPlus(Strategy):
         Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
         names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
         `fedadavr.flower.hooks` has ready ones.
-    server_lr : float | None, default None
-        Rate of the server's step; None: 1 for plain steps, the optimizer's own for adaptive ones.
+    server_lr : float | Literal['learned'] | None, default None
+        Rate of the server's step; learned: from round to round; None: the optimizer's own.
     client_lr : float, default 1.0
         Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
     clip : float, default 50.0
@@ -750,6 +759,8 @@ class FedAdaVRPlus(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    server_lr_start : float | None, default None
+        The first rate of one that is learned; None: as large as is safe.
     optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
         sgd, momentum, adagrad, adam, adabelief, yogi or lamb.
     beta1 : float | None, default None
@@ -776,11 +787,11 @@ class FedAdaVRPlus(Strategy):
         Decay of the average that trust is learned from.
     sampler : Literal['uniform', 'kinds'], default 'uniform'
         Cohorts drawn uniformly, or with clients of the kinds whose centers are oldest in them.
-    eta : float | None
+    eta : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
-    server_learning_rate : float | None
+    server_learning_rate : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     beta_1 : float | None
         Flower's name of `beta1`.
@@ -817,7 +828,7 @@ class FedAdaVRPlus(Strategy):
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
         on_round: Hook | Sequence[Hook] | None = None,
-        server_lr: float | None = None,
+        server_lr: float | Literal["learned"] | None = None,
         client_lr: float = 1.0,
         clip: float = 50.0,
         max_norm: float | None = None,
@@ -828,6 +839,7 @@ class FedAdaVRPlus(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        server_lr_start: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
         beta2: float | None = None,
@@ -841,9 +853,9 @@ class FedAdaVRPlus(Strategy):
         trust: float | Literal["learned"] = "learned",
         trust_decay: float = 0.9,
         sampler: Literal["uniform", "kinds"] = "uniform",
-        eta: float | None = ...,
+        eta: float | Literal["learned"] | None = ...,
         eta_l: float = ...,
-        server_learning_rate: float | None = ...,
+        server_learning_rate: float | Literal["learned"] | None = ...,
         beta_1: float | None = ...,
         beta_2: float | None = ...,
     ) -> None: ...
@@ -2906,8 +2918,8 @@ class FedAdagrad(Strategy):
         Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
         names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
         `fedadavr.flower.hooks` has ready ones.
-    server_lr : float | None, default 0.1
-        Rate of the server's step.
+    server_lr : float | Literal['learned'] | None, default 0.1
+        Rate of the server's step; learned: found from round to round.
     client_lr : float, default 1.0
         Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
     clip : float, default 50.0
@@ -2922,13 +2934,15 @@ class FedAdagrad(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
+    server_lr_start : float | None, default None
+        The first rate of one that is learned; None: as large as is safe.
     tau : float, default 0.001
         Added to the denominator; Flower's legacy classes had 1e-9.
-    eta : float | None
+    eta : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
-    server_learning_rate : float | None
+    server_learning_rate : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     """
 
@@ -2961,7 +2975,7 @@ class FedAdagrad(Strategy):
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
         on_round: Hook | Sequence[Hook] | None = None,
-        server_lr: float | None = 0.1,
+        server_lr: float | Literal["learned"] | None = 0.1,
         client_lr: float = 1.0,
         clip: float = 50.0,
         max_norm: float | None = None,
@@ -2969,10 +2983,11 @@ class FedAdagrad(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
+        server_lr_start: float | None = None,
         tau: float = 0.001,
-        eta: float | None = ...,
+        eta: float | Literal["learned"] | None = ...,
         eta_l: float = ...,
-        server_learning_rate: float | None = ...,
+        server_learning_rate: float | Literal["learned"] | None = ...,
     ) -> None: ...
 
 class FedAdam(Strategy):
@@ -3043,8 +3058,8 @@ class FedAdam(Strategy):
         Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
         names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
         `fedadavr.flower.hooks` has ready ones.
-    server_lr : float | None, default 0.1
-        Rate of the server's step.
+    server_lr : float | Literal['learned'] | None, default 0.1
+        Rate of the server's step; learned: found from round to round.
     client_lr : float, default 1.0
         Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
     clip : float, default 50.0
@@ -3059,17 +3074,19 @@ class FedAdam(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
+    server_lr_start : float | None, default None
+        The first rate of one that is learned; None: as large as is safe.
     tau : float, default 0.001
         Added to the denominator; Flower's legacy classes had 1e-9.
     beta1 : float, default 0.9
         Decay of the first moment.
     beta2 : float, default 0.99
         Decay of the second moment.
-    eta : float | None
+    eta : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
-    server_learning_rate : float | None
+    server_learning_rate : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     beta_1 : float
         Flower's name of `beta1`.
@@ -3106,7 +3123,7 @@ class FedAdam(Strategy):
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
         on_round: Hook | Sequence[Hook] | None = None,
-        server_lr: float | None = 0.1,
+        server_lr: float | Literal["learned"] | None = 0.1,
         client_lr: float = 1.0,
         clip: float = 50.0,
         max_norm: float | None = None,
@@ -3114,12 +3131,13 @@ class FedAdam(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
+        server_lr_start: float | None = None,
         tau: float = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.99,
-        eta: float | None = ...,
+        eta: float | Literal["learned"] | None = ...,
         eta_l: float = ...,
-        server_learning_rate: float | None = ...,
+        server_learning_rate: float | Literal["learned"] | None = ...,
         beta_1: float = ...,
         beta_2: float = ...,
     ) -> None: ...
@@ -3192,8 +3210,8 @@ class FedYogi(Strategy):
         Called by `start` as on_round(round, arrays, metrics) after each round, with metrics by
         names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
         `fedadavr.flower.hooks` has ready ones.
-    server_lr : float | None, default 0.01
-        Rate of the server's step.
+    server_lr : float | Literal['learned'] | None, default 0.01
+        Rate of the server's step; learned: found from round to round.
     client_lr : float, default 1.0
         Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
     clip : float, default 50.0
@@ -3208,17 +3226,19 @@ class FedYogi(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
+    server_lr_start : float | None, default None
+        The first rate of one that is learned; None: as large as is safe.
     tau : float, default 0.001
         Added to the denominator; Flower's legacy classes had 1e-9.
     beta1 : float, default 0.9
         Decay of the first moment.
     beta2 : float, default 0.99
         Decay of the second moment.
-    eta : float | None
+    eta : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     eta_l : float
         Flower's name of `client_lr`.
-    server_learning_rate : float | None
+    server_learning_rate : float | Literal['learned'] | None
         Flower's name of `server_lr`.
     beta_1 : float
         Flower's name of `beta1`.
@@ -3255,7 +3275,7 @@ class FedYogi(Strategy):
         identity_timeout: float = 120.0,
         max_rejected_rounds: int = 3,
         on_round: Hook | Sequence[Hook] | None = None,
-        server_lr: float | None = 0.01,
+        server_lr: float | Literal["learned"] | None = 0.01,
         client_lr: float = 1.0,
         clip: float = 50.0,
         max_norm: float | None = None,
@@ -3263,12 +3283,13 @@ class FedYogi(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
+        server_lr_start: float | None = None,
         tau: float = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.99,
-        eta: float | None = ...,
+        eta: float | Literal["learned"] | None = ...,
         eta_l: float = ...,
-        server_learning_rate: float | None = ...,
+        server_learning_rate: float | Literal["learned"] | None = ...,
         beta_1: float = ...,
         beta_2: float = ...,
     ) -> None: ...

@@ -495,9 +495,12 @@ class Strategy(KeptRounds, FlowerFedAvg):
         contents = {client: reply.content for client, reply in found.good.items()}
         theirs = self._averaged(found.what, contents, self.train_metrics_aggr_fn)
         metrics = MetricRecord({} if theirs is None else numbers(theirs))
-        for name, value in (("rejected", len(found.rejected)), ("failed", len(found.failed)),
-                            ("staleness", server.staleness),
-                            ("clipped", len(server.clipped))):  # fmt: skip
+        ours = {"rejected": len(found.rejected), "failed": len(found.failed),
+                "staleness": server.staleness, "clipped": len(server.clipped)}  # fmt: skip
+        learned = server.server_optimizer.learned
+        if learned is not None and learned.used is not None:
+            ours["server_lr"] = learned.used
+        for name, value in ours.items():
             metrics[f"{PREFIX}{name}" if name in metrics else name] = value
         return metrics
 

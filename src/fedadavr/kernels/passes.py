@@ -74,6 +74,14 @@ def _sum_squares(x, n):
 
 
 @_jit_sum
+def _sum_products(x, y, n):
+    total = 0.0
+    for j in range(n):
+        total += np.float64(x[j]) * np.float64(y[j])
+    return total
+
+
+@_jit_sum
 def _gauge(w, w_i, inverse, n):
     """The sum of squares of g_i, and its largest magnitude.
 
@@ -239,6 +247,31 @@ def _move_and_direct(step, gradient, m, v, direction, hyper, n):
 
 
 @_jit
+def _agree(b, step, G, m, w, u, q, G_at, m_at, v_at, q_at, hyper_at, norms, n):
+    """What a rate is learned from: |w|^2, |u|^2, <G, m>, <m, m> and <G, G>.
+
+    m is the first moment before the round. The products are those of the metric in which the
+    optimizer steps: `direct` along x is x / (sqrt(v) + eps), to a factor that cancels in cosines.
+    """
+    if not step.hold:
+        norms[0, b] = _sum_squares(w, n)
+        norms[1, b] = _sum_squares(u, n)
+    call_optimizer(step.direct, m_at, m_at, v_at, q_at, n, hyper_at)
+    norms[2, b] = _sum_products(G, q, n)
+    norms[3, b] = _sum_products(m, q, n)
+    call_optimizer(step.direct, G_at, G_at, v_at, q_at, n, hyper_at)
+    norms[4, b] = _sum_products(G, q, n)
+
+
+@_jit
+def _keep_moment(step, G, m, n):
+    """The first moment, of an optimizer that has none."""
+    b1, c1 = np.float32(step.hyper[1]), np.float32(1.0 - step.hyper[1])
+    for j in range(n):
+        m[j] = b1 * m[j] + c1 * G[j]
+
+
+@_jit
 def _center(mean_g, mean_y, mean_c, remembers, count, cross, n):
     """Take the products of the means away."""
     cross[0] -= _dot(mean_g, mean_g, n)
@@ -367,7 +400,7 @@ def advance(
     """The second pass: correction, new memory, total and optimizer, all in one walk.
 
     With `step.hold` the model is not moved yet: `norms` gets the squares of w and of the direction,
-    and `finish` moves it (LAMB).
+    and `finish` moves it (LAMB). With `step.learns` it gets them at any rate, and three products.
     """
     first, inverse, weights = replies.first, replies.inverse, replies.weights
     keep, lean, total = records.keep, records.lean, records.total
@@ -389,6 +422,8 @@ def advance(
     x = np.empty(BLOCK, np.float32)
     zero = np.zeros(BLOCK, np.float32)
     start_total = np.zeros(BLOCK, np.float64)
+    old = np.empty(BLOCK if step.learns else 0, np.float32)
+    old_at = old.ctypes.data
     scratch = np.empty(SCRATCH, np.uint16)
     g_at, s_at, y_at, r_at = g.ctypes.data, s.ctypes.data, y.ctypes.data, r.ctypes.data
     m_at, v_at, hyper_at = step.m.ctypes.data, step.v.ctypes.data, step.hyper.ctypes.data
@@ -465,8 +500,15 @@ def advance(
                 r[j] *= factor
         _shrink(step, x, r, n)
         here = 4 * a
+        if step.learns:
+            old[:n] = step.m[a : a + n]
         _move_and_direct(step, r_at, m_at + here, v_at + here, g_at, hyper_at, n)
         _land(b, step.rate, step.hold, x, g, out[a : a + n], norms, n)
+        if step.learns:
+            v_here = v_at + here
+            _agree(b, step, r, old, x, g, s, r_at, old_at, v_here, s_at, hyper_at, norms, n)
+            if step.keeps:
+                _keep_moment(step, r, step.m[a : a + n], n)
     scratch[0] = 0  # as in `measure`
 
 
@@ -476,15 +518,24 @@ def optimize(lo, hi, blocks, step, w, G, out, norms):
     x = np.empty(BLOCK, np.float32)
     r = np.empty(BLOCK, np.float32)
     u = np.empty(BLOCK, np.float32)
+    old = np.empty(BLOCK if step.learns else 0, np.float32)
+    q = np.empty(BLOCK if step.learns else 0, np.float32)
     r_at, u_at, hyper_at = r.ctypes.data, u.ctypes.data, step.hyper.ctypes.data
+    old_at, q_at = old.ctypes.data, q.ctypes.data
     for b in range(lo, hi):
         a, z, n = blocks.start[b], blocks.stop[b], blocks.stop[b] - blocks.start[b]
         x[:n] = w[a:z]
         r[:n] = G[a:z]
         _shrink(step, x, r, n)
+        if step.learns:
+            old[:n] = step.m[a:z]
         m_at, v_at = step.m.ctypes.data + 4 * a, step.v.ctypes.data + 4 * a
         _move_and_direct(step, r_at, m_at, v_at, u_at, hyper_at, n)
         _land(b, step.rate, step.hold, x, u, out[a:z], norms, n)
+        if step.learns:
+            _agree(b, step, r, old, x, u, q, r_at, old_at, v_at, q_at, hyper_at, norms, n)
+            if step.keeps:
+                _keep_moment(step, r, step.m[a:z], n)
 
 
 @_jit

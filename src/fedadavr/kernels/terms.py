@@ -100,6 +100,8 @@ class OptimizerStep(NamedTuple):
     m: Singles
     v: Singles
     client_lr: float = 1.0
+    learns: bool = False  # the rate: `norms` gets what it is learned from, too
+    keeps: bool = False  # m is kept for that alone, and `move` does not move it
 
 
 class Hyper(NamedTuple):

@@ -16,10 +16,12 @@ import numpy.typing as npt
 from fedadavr import kernels
 from fedadavr.checks import number, positive
 from fedadavr.kernels.terms import Hyper, OptimizerStep
+from fedadavr.optimizers.learned_rate import LearnedRate
 from fedadavr.plugins import Registry
 from fedadavr.vector import Layout, Vector
 
 TrustRatio = Literal["tensor", "global"]
+Rate = float | Literal["learned"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class Rule:
     """How a named optimizer differs from the others."""
 
     direct: kernels.BlockFunction
-    """Writes the direction u of the step w - lr * u; with `trust`, from the moments alone."""
+    """Writes the direction u of the step w - lr * u; with `trust`, from the moments alone.
+
+    Given x as gradient and as first moment, it is linear in x (a learned rate asks for that)."""
     move: kernels.BlockFunction | None = None
     """Moves the moments by a gradient; None: it has none."""
     moments: Literal["", "m", "v", "mv"] = ""
@@ -55,7 +59,9 @@ class Optimizer:
     layout : Layout
         The model's layout (LAMB's trust ratio is per tensor).
     lr, beta1, beta2, eps : float, optional
-        None for the optimizer's own default.
+        None for the optimizer's own default. An `lr` of "learned" is found from round to round.
+    lr_start : float, optional
+        The first rate of one that is learned; None: as large as is safe (`learned_rate.py`).
     weight_decay : float
         Added once to the gradient, as weight_decay * w.
     trust_ratio : str
@@ -74,7 +80,8 @@ class Optimizer:
         name: str,
         layout: Layout,
         *,
-        lr: float | None = None,
+        lr: Rate | None = None,
+        lr_start: float | None = None,
         beta1: float | None = None,
         beta2: float | None = None,
         eps: float | None = None,
@@ -84,7 +91,9 @@ class Optimizer:
         self.rule = OPTIMIZERS.find(name)
         self.name = name
         self.layout = layout
-        self.lr = _in_float32("server_lr", self.rule.lr if lr is None else lr)
+        self.learned = self._learned(lr, lr_start)
+        given = lr_start if isinstance(lr, str) else lr
+        self.lr = _in_float32("server_lr", self.rule.lr if given is None else given)
         self.beta1 = _decay("beta1", self.rule.beta1 if beta1 is None else beta1)
         self.beta2 = _decay("beta2", self.rule.beta2 if beta2 is None else beta2)
         self.eps = _in_float32("eps", self.rule.eps if eps is None else eps)
@@ -97,14 +106,35 @@ class Optimizer:
         if trust_ratio not in ("tensor", "global"):
             raise ValueError(f"trust_ratio must be 'tensor' or 'global', got {trust_ratio!r}")
         self.steps = 0
+        kept = self.rule.moments + ("m" if self.learned else "")
         self.m, self.v = (
-            np.zeros(layout.size if which in self.rule.moments else 0, np.float32)
-            for which in ("m", "v")
+            np.zeros(layout.size if which in kept else 0, np.float32) for which in ("m", "v")
         )
 
-    def next(self, client_lr: float = 1.0) -> OptimizerStep:
-        """The numbers of the next step; `steps` moves when it is `done`."""
+    def _learned(self, lr: Rate | None, start: float | None) -> LearnedRate | None:
+        if lr != "learned":
+            if start is not None:
+                raise ValueError(
+                    f"server_lr_start goes with server_lr='learned', got {start!r} with {lr!r}"
+                )
+            return None
+        if "v" not in self.rule.moments:
+            raise ValueError(
+                f"server_lr='learned' is for optimizers that scale every coordinate by its second "
+                f"moment, and {self.name!r} does not: give it a number, 1 for the clients' own step"
+            )
+        if start is not None:
+            _in_float32("server_lr_start", start)
+        return LearnedRate(start)
+
+    def next(self, client_lr: float = 1.0, w: Vector | None = None) -> OptimizerStep:
+        """The numbers of the next step from w; `steps` moves when it is `done`.
+
+        Where the rate is learned, the first step needs w.
+        """
         t = self.steps + 1
+        if self.learned:
+            self.lr = self._next_rate(self.learned, w)
         rate, first, second = self.lr, 1.0, 1.0
         if self.rule.bias == "moments":
             first, second = 1 / (1 - self.beta1**t), 1 / (1 - self.beta2**t)
@@ -114,17 +144,38 @@ class Optimizer:
         rule, largest = self.rule, kernels.LARGEST_SQUARED if self.v.size else kernels.LARGEST
         return OptimizerStep(
             rule.move.address if rule.move else 0, rule.direct.address, np.array(hyper), rate,
-            float(largest), rule.trust, self.m, self.v, client_lr,
+            float(largest), rule.trust, self.m, self.v, client_lr, self.learned is not None,
+            "m" not in rule.moments,
         )  # fmt: skip
+
+    def _next_rate(self, learned: LearnedRate, w: Vector | None) -> float:
+        if learned.rate is not None:
+            return learned.rate
+        assert w is not None
+        first, size = self.layout.blocks.start, self.layout.size
+        squares = np.add.reduceat(np.square(w, dtype=np.float64), first)
+        length = math.sqrt(squares.sum())
+        return learned.next(length, size, length if self.rule.trust and length else math.sqrt(size))
+
+    def norms(self) -> npt.NDArray[np.float64]:
+        """Where a step's pass puts what `done` asks for, by block."""
+        return np.zeros((5 if self.learned else 2, self.layout.blocks.number))
 
     def done(
         self, step: OptimizerStep, w: Vector, out: Vector, norms: npt.NDArray[np.float64]
     ) -> None:
         """Close a step: count it, and where the model was held back, move it now."""
+        ratios = np.ones(1)
         if step.hold:
-            rates = step.rate * self._trust(norms)
+            ratios = self._trust(norms[:2])
             blocks = self.layout.blocks
-            kernels.run(kernels.finish, blocks, step, rates, w, out)
+            kernels.run(kernels.finish, blocks, step, step.rate * ratios, w, out)
+        if self.learned:
+            squares = np.add.reduceat(norms, self.layout.blocks.first, axis=1)
+            length, direction = np.sqrt([squares[0].sum(), (ratios**2 * squares[1]).sum()])
+            direction *= step.rate / self.lr  # FedAdam corrects its bias there
+            size, products = self.layout.size, squares[2:].sum(axis=1)
+            self.learned.learn(self.lr, products, float(length), size, float(direction))
         self.steps += 1
 
     def _trust(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -141,8 +192,7 @@ class Optimizer:
     def step(self, w: Vector, gradient: Vector, out: Vector | None = None) -> Vector:
         """One step from w along a gradient; returns the new model (in `out`, if given)."""
         out = np.empty_like(w) if out is None else out
-        step, blocks = self.next(), self.layout.blocks
-        norms = np.zeros((2, blocks.number))
+        step, blocks, norms = self.next(w=w), self.layout.blocks, self.norms()
         kernels.run(kernels.optimize, blocks, step, w, gradient, out, norms)
         self.done(step, w, out, norms)
         return out
@@ -150,13 +200,17 @@ class Optimizer:
     def state_dict(self, *, copy: bool = True) -> dict[str, Any]:
         """The state: the name, the count of steps, and the moments (copies, unless told)."""
         m, v = (self.m.copy(), self.v.copy()) if copy else (self.m, self.v)
-        return {"name": self.name, "steps": self.steps, "m": m, "v": v}
+        learned = {"learned": self.learned.state_dict()} if self.learned else {}
+        return {"name": self.name, "steps": self.steps, "m": m, "v": v} | learned
 
     def check_state(self, state: dict[str, Any]) -> None:
         """Raise unless the state fits this optimizer; changes nothing."""
         if state["name"] != self.name:
             raise ValueError(f"the state is of optimizer {state['name']!r}, this is {self.name!r}")
+        LearnedRate.check_state(state.get("learned"))
         for key, mine in (("m", self.m), ("v", self.v)):
+            if key == "m" and key not in self.rule.moments and np.shape(state[key]) != mine.shape:
+                continue  # it is there only for a rate that is learned: the other one is not
             if np.shape(state[key]) != mine.shape:
                 raise ValueError(
                     f"the state's moment {key} has shape {np.shape(state[key])}, need {mine.shape}"
@@ -172,8 +226,10 @@ class Optimizer:
         """Take over a state made by `state_dict`."""
         self.check_state(state)
         self.steps = int(state["steps"])
-        self.m[...] = state["m"]
+        self.m[...] = state["m"] if np.shape(state["m"]) == self.m.shape else 0
         self.v[...] = state["v"]
+        if self.learned:
+            self.learned.load_state_dict(state.get("learned"))
 
 
 def _in_float32(name: str, value: float) -> float:

@@ -23,6 +23,7 @@ from fedadavr.report.elements import (
 )
 from fedadavr.report.grouping import Group, Variant, groups
 from fedadavr.report.presence import presence_sections
+from fedadavr.report.rates import rate_sections
 
 Paper = Callable[[Experiment], float | None]
 """The paper's final accuracy for the same settings, if it has one."""
@@ -90,6 +91,7 @@ def group_sections(
               f"{same} The mean accuracy of the evaluated clients that fare worst, over the "
               "averaged rounds.", made_by),
         costs_table(group, made_by),
+        *rate_sections(group, made_by),
         *presence_sections(group),
     ]  # fmt: skip
     return sections
