@@ -31,6 +31,36 @@ def quant(mode: str, x: Array) -> tuple[Array, np.float32]:
     return np.clip(np.round(x / alpha), -top, top).astype(np.int8), alpha
 
 
+NF4 = np.array(
+    [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+     -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+     0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+     0.7229568362236023, 1.0], np.float32,
+)  # fmt: skip
+GROUPED = {"int8-block": 127, "int4-block": 7, "nf4": 1}
+
+
+def bfloat16_up(x: Array) -> Array:
+    """The next bfloat16 that is not below a positive float32, as a float32."""
+    bits = x.astype(np.float32).view(np.uint32)
+    return ((bits + np.uint32(0xFFFF)) >> np.uint32(16) << np.uint32(16)).view(np.float32)
+
+
+def grouped(mode: str, x: Array) -> Array:
+    """One tensor, quantized and back, with a scale for every 64 values."""
+    top, read = np.float32(GROUPED[mode]), []
+    for group in np.split(x, range(64, len(x), 64)):
+        alpha = bfloat16_up(np.abs(group).max(keepdims=True) / top)
+        ratio = group / np.where(alpha > 0, alpha, np.float32(1))
+        if mode == "nf4":
+            bounds = (NF4[1:] + NF4[:-1]) / np.float32(2)
+            q = NF4[np.searchsorted(bounds, ratio, side="left")]
+        else:
+            q = np.clip(np.round(ratio), -top, top)
+        read.append(q * alpha)
+    return np.concatenate(read)
+
+
 def roundtrip(mode: str, shapes: Shapes, x: Array) -> Array:
     """Dequant(Quant(x)), tensor by tensor, in the paper's float32."""
     x = x.astype(np.float32)
@@ -38,6 +68,8 @@ def roundtrip(mode: str, shapes: Shapes, x: Array) -> Array:
         return x
     if mode == "fp16":
         return np.clip(x, -65504, 65504).astype(np.float16).astype(np.float32)
+    if mode in GROUPED:
+        return np.concatenate([grouped(mode, t) for t in tensors(shapes, x)])
     pairs = [quant(mode, t) for t in tensors(shapes, x)]
     return np.concatenate([q.astype(np.float32) * alpha for q, alpha in pairs])
 

@@ -1,8 +1,9 @@
 """What a codec is: its facts, and two functions on one block. Vectors to bytes and back.
 
-An encoded vector is one array of bytes. The integer codecs begin with one float32 scale per tensor
-(the largest magnitude divided by the largest integer; 1 for a tensor of zeros); then come the
-tensors, one after the other, each padded to whole bytes.
+An encoded vector is one array of bytes. int8 and int4 begin with one float32 scale per tensor (the
+largest magnitude divided by the largest integer; 1 for a tensor of zeros); then come the tensors,
+one after the other, each padded to whole bytes. A codec whose scales belong to groups of values
+keeps them among a tensor's bytes, where only its block functions know them.
 """
 
 from __future__ import annotations
@@ -41,16 +42,27 @@ class Codec:
     """The largest integer; 0 for the floating-point codecs."""
     largest: float = np.inf
     """What is larger is stored as this."""
+    pad: int = 1
+    """A tensor is padded to a multiple of so many values, which divides 2048."""
+    group: int = 1
+    """So many values share a scale among the tensor's bytes; it divides 2048."""
+    head: int = 0
+    """How many bytes such a scale has."""
 
     def offsets(self, layout: Layout) -> npt.NDArray[np.int64]:
         """Where each tensor's bytes start; one more entry than tensors, the last is the size."""
-        sizes = (np.diff(layout.offsets) * self.bits + 7) // 8
+        values = _whole(np.diff(layout.offsets), self.pad) * self.pad
+        sizes = (values * self.bits + 7) // 8 + _whole(values, self.group) * self.head
         head = self.scale_count(layout) * 4
         return np.cumsum(np.concatenate([[head], sizes])).astype(np.int64)
 
     def nbytes(self, layout: Layout) -> int:
         """The size of one encoded vector."""
         return int(self.offsets(layout)[-1])
+
+    def bits_per_value(self, layout: Layout) -> float:
+        """All of an encoded vector's bits over its values: scales and padding count, too."""
+        return 8 * self.nbytes(layout) / layout.size
 
     def scale_count(self, layout: Layout) -> int:
         """How many scales an encoded vector begins with."""
@@ -124,6 +136,11 @@ class Codec:
         if not self.levels:
             return np.ones(len(layout.shapes), np.float32)
         return data[: 4 * len(layout.shapes)].copy().view(np.float32)
+
+
+def _whole(values: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    """How many pieces of a size there are, the last one perhaps not full."""
+    return (values + (size - 1)) // size
 
 
 CODECS: Registry[Codec] = Registry("codec", "fedadavr.codecs")

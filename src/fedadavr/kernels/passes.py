@@ -46,7 +46,7 @@ from fedadavr.kernels.intrinsics import bits, call_codec, call_optimizer, fetch_
 BLOCK = 2048
 GROUP = 32  # blocks that share a sketch
 SKETCH = 4096  # numbers in a sketch; at least BLOCK
-SCRATCH = BLOCK  # numbers of two bytes that a codec may use for a block
+SCRATCH = 8 * BLOCK  # numbers of two bytes that a codec may use for a block
 
 LARGEST = np.float32(1e38)  # that is stored of anything; float32 ends at 3.4e38
 LARGEST_SQUARED = np.float32(1e18)  # of a gradient that moments are made of: v holds its square

@@ -126,7 +126,7 @@ class ClientMemory(RecordTable):
             before[k] = record.weight
             scale[k] = self.codec.read_scales(self.layout, record.data)
             ours = not self.store.durable or self._staged.get(clients[k]) is record
-            buffers.append(record.data if ours else np.empty(size, np.uint8))
+            buffers.append(record.data if ours else np.zeros(size, np.uint8))
         new = np.array([kernels.address(buffer) for buffer in buffers], np.int64)
         old = new.copy()
         for k, record in enumerate(records):
