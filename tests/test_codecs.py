@@ -54,6 +54,50 @@ def test_int4_packs_two_values_a_byte() -> None:
     assert data[8:].tolist() == [15 << 4 | 1, 10 << 4 | 8, 1 << 4 | 8]
 
 
+@pytest.mark.parametrize(("name", "group"), [("int8-block", 66), ("int4-block", 34), ("nf4", 34)])
+def test_a_scale_for_every_64_values(name: str, group: int) -> None:
+    """Whole groups of 64: two bytes of scale and the values; a block's scales come first."""
+    codec = CODECS[name]
+    assert codec.nbytes(Layout({"x": (1,), "y": (64,), "z": (65,)})) == 4 * group
+    layout = Layout({"x": (65,)})
+    x = np.zeros(65, np.float32)
+    x[3], x[64] = -7.0, 127.0
+    data = codec.encode(layout, x)
+    upper = reference.bfloat16_up(np.array([7.0, 127.0]) / np.float32(reference.GROUPED[name]))
+    assert (data[:4].view(np.uint16) == upper.view(np.uint32) >> 16).all()
+    if name == "int8-block":
+        assert data[4:].view(np.int8)[[3, 64, 65]].tolist() == [-127, round(127 / upper[1]), 0]
+    else:
+        zero, low, high = (8, 1, 15) if name == "int4-block" else (7, 0, 15)
+        assert data[4:6].tolist() == [zero << 4 | zero, zero << 4 | low]
+        assert data[36:].tolist() == [high << 4 | zero, *[zero << 4 | zero] * 31]
+
+
+@pytest.mark.parametrize(("name", "times"), [("int8-block", 5), ("int4-block", 5), ("nf4", 5)])
+def test_one_large_value_costs_only_its_64(name: str, times: float) -> None:
+    """With heavy tails, a scale for every 64 values errs far less than one for all."""
+    layout = Layout({"x": (64_000,)})
+    x = np.random.default_rng(1).standard_t(2, layout.size).astype(np.float32)
+    plain = CODECS["int8" if name == "int8-block" else "int4"]
+    error, before = (
+        float(np.square(c.decode(layout, c.encode(layout, x)) - x).sum())
+        for c in (CODECS[name], plain)
+    )
+    assert error * times < before
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("size", [1e-44, 1e-40, 1e38])
+def test_any_magnitude_is_stored(name: str, size: float) -> None:
+    """From the smallest float32 to the largest that is stored, nothing becomes NaN or infinite."""
+    layout = Layout({"x": (70,), "y": (3,)})
+    x = np.float32(size) * np.linspace(-1, 1, layout.size, dtype=np.float32)
+    read = CODECS[name].decode(layout, CODECS[name].encode(layout, x))
+    assert np.isfinite(read).all()
+    if CODECS[name].largest > size:
+        assert np.abs(read).max() <= 2 * np.abs(x).max()
+
+
 @pytest.mark.parametrize("name", CODECS)
 def test_zeros_stay_zero(name: str) -> None:
     """A tensor of zeros has scale 1 and reads as zeros."""
