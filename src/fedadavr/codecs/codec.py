@@ -48,6 +48,8 @@ class Codec:
     """So many values share a scale among the tensor's bytes; it divides 2048."""
     head: int = 0
     """How many bytes such a scale has."""
+    sees_peaks: bool = False
+    """`encode` gets its tensor's largest magnitude for a scale; it is not stored."""
 
     def offsets(self, layout: Layout) -> npt.NDArray[np.int64]:
         """Where each tensor's bytes start; one more entry than tensors, the last is the size."""
@@ -70,6 +72,8 @@ class Codec:
 
     def scales(self, peaks: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """The scales that go with the tensors' largest magnitudes."""
+        if self.sees_peaks:
+            return peaks
         if not self.levels:
             return np.ones_like(peaks)
         scales = peaks / np.float32(self.levels)
