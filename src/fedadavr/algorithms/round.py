@@ -51,7 +51,8 @@ class Round:
             return kernels.Records(share=stored.share)
         return kernels.Records(
             codec.decode_block.address, codec.encode_block.address, memory.offsets, records.old,
-            records.old_scale, memory.total, stored.share, stored.keep, stored.lean,
+            records.old_scale, memory.total, stored.share, stored.keep, stored.lean, memory.born,
+            records.when,
         )  # fmt: skip
 
     def _counted(self, cohort: Cohort) -> Cohort:
@@ -60,6 +61,11 @@ class Round:
         if memory is None:
             return cohort
         return replace(cohort, count=memory.count, weight=memory.weight)
+
+    @property
+    def _now(self) -> int:
+        """The round that new records are of."""
+        return 0 if self.server.memory is None else self.server.memory.round + 1
 
     # --- the first pass ---
 
@@ -107,7 +113,9 @@ class Round:
         if sketches.size:
             sketch = sketch._replace(into=np.zeros_like(sketches[:, clients]))
         if len(records.old):
-            records = records._replace(old=records.old[which], scale=records.scale[which])
+            records = records._replace(
+                old=records.old[which], scale=records.scale[which], when=records.when[which]
+            )
         self.squares[clients], self.peaks[which] = self._measured(
             replies._replace(
                 weights=replies.weights[clients], inverse=replies.inverse[clients], first=mine
@@ -156,7 +164,9 @@ class Round:
         norms = np.zeros((2, blocks.number))
         kernels.run(
             kernels.advance, blocks, self.replies, self.remembered,
-            kernels.NewRecords(records.new, records.new_scale, records.before, self.after),
+            kernels.NewRecords(
+                records.new, records.new_scale, records.before, self.after, self._now
+            ),
             kernels.Combination(go.gain, recall, go.base), vectors, products, step, out, norms,
         )  # fmt: skip
         self.products = _symmetric(products.cross.sum(axis=1))

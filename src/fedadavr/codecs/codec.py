@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,17 @@ from fedadavr.vector import Layout, Vector
 log = logging.getLogger(__name__)
 
 Bytes = npt.NDArray[np.uint8]
+
+
+class Support(NamedTuple):
+    """Which coordinates a record has: those that were born by its round."""
+
+    born: npt.NDArray[np.int32]
+    """The round in which each was first not zero in anybody's update; empty: all are stored."""
+    round: int
+
+
+EVERYTHING = Support(np.zeros(0, np.int32), 0)
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,8 @@ class Codec:
     """How many bytes such a scale has."""
     sees_peaks: bool = False
     """`encode` gets its tensor's largest magnitude for a scale; it is not stored."""
+    omits_zeros: bool = False
+    """A memory keeps coordinates out of it that were zero in every update so far."""
 
     def offsets(self, layout: Layout) -> npt.NDArray[np.int64]:
         """Where each tensor's bytes start; one more entry than tensors, the last is the size."""
@@ -89,8 +103,8 @@ class Codec:
                 whose, peaks.max(), self.name, self.largest,
             )  # fmt: skip
 
-    def encode(self, layout: Layout, vector: Vector) -> Bytes:
-        """The bytes of a vector."""
+    def encode(self, layout: Layout, vector: Vector, support: Support = EVERYTHING) -> Bytes:
+        """The bytes of a vector; outside of the support it must be zero."""
         if self.encode_block is None:
             raise ValueError(f"the codec {self.name} keeps no updates")
         if np.shape(vector) != (layout.size,):
@@ -110,18 +124,23 @@ class Codec:
         data[:head] = scales.view(np.uint8)[:head]
         kernels.run(
             kernels.encode, blocks, self.encode_block.address, kernels.address(data),
-            self.offsets(layout), scales, vector,
+            self.offsets(layout), scales, support.born, support.round, vector,
         )  # fmt: skip
         return data
 
-    def decode(self, layout: Layout, data: Bytes) -> Vector:
+    def decode(self, layout: Layout, data: Bytes, support: Support = EVERYTHING) -> Vector:
         """The vector that the bytes read as."""
         vector = np.zeros(layout.size, np.float64)
-        self.accumulate(layout, data, 1.0, vector)
+        self.accumulate(layout, data, 1.0, vector, support)
         return vector.astype(np.float32)
 
     def accumulate(
-        self, layout: Layout, data: Bytes, factor: float, total: npt.NDArray[np.float64]
+        self,
+        layout: Layout,
+        data: Bytes,
+        factor: float,
+        total: npt.NDArray[np.float64],
+        support: Support = EVERYTHING,
     ) -> None:
         """total += factor * decode(data), without a temporary."""
         if self.decode_block is None:
@@ -132,7 +151,8 @@ class Codec:
             )
         kernels.run(
             kernels.accumulate, layout.blocks, self.decode_block.address, kernels.address(data),
-            self.offsets(layout), self.read_scales(layout, data), factor, total,
+            self.offsets(layout), self.read_scales(layout, data), support.born, support.round,
+            factor, total,
         )  # fmt: skip
 
     def read_scales(self, layout: Layout, data: Bytes) -> npt.NDArray[np.float32]:

@@ -1,6 +1,7 @@
 """rot4, rot3, rot2 and rot1: rotated, then four to one bits per value, by levels for a Gaussian.
 
 A rotation makes any values look Gaussian, and for those the best levels are known (Lloyd and Max).
+It would spread what is not zero over what always is; so a memory omits those coordinates.
 A tensor is padded with zeros to a multiple of 64. A block of up to 2048 values is taken as rows of
 eight, so that there are eight columns, and each column is rotated by itself: signs that never
 change, then a fast Hadamard transform over the largest power of two of its rows; where that is not
@@ -362,7 +363,8 @@ def rotated(bits: int) -> Codec:
             halves[c] = np.uint16((number + np.int32(0x7FFF) + even) >> np.int32(16))
         _restore(begin, rows, values, scratch, signs)
 
-    return Codec(f"rot{bits}", bits, encode, decode, pad=64, group=BLOCK, head=HEAD, sees_peaks=True)
+    return Codec(f"rot{bits}", bits, encode, decode, pad=64, group=BLOCK, head=HEAD, sees_peaks=True,
+                 omits_zeros=True)  # fmt: skip
 
 
 for width in sorted(LEVELS, reverse=True):

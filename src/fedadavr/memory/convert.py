@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedadavr.codecs import Support
 from fedadavr.memory.own import ClientMemory
 from fedadavr.memory.verify import AnyStore, Watch, unwatched
 from fedadavr.stores.addresses import open_store, public
@@ -56,6 +57,12 @@ def copy(
     if not same and not memory.codec.bits:
         raise ValueError("this store keeps no updates of clients: there is no codec to change")
     twin = ClientMemory(layout, codec, weights=memory.weights)
+    if same:
+        twin.born[...] = memory.born
+    elif twin.codec.omits_zeros:
+        for _, record in memory.records():
+            early = (memory.read(record) != 0) & (twin.born > record.round)
+            twin.born[early] = record.round
     batch: dict[str, Record | None] = {}
     size = 0
     for client, record in watch(memory.all(), len(memory), "converting"):
@@ -63,16 +70,22 @@ def copy(
             raise ValueError(
                 f"client {client!r}: its record cannot be read, {record.why}; forget it first"
             )
-        data = record.data if same else twin.codec.encode(layout, memory.codec.decode(
-            layout, record.data))  # fmt: skip
-        twin.codec.accumulate(layout, data, record.weight, twin.total)
-        batch[client] = replace(record, data=np.array(data), codec=codec)
+        data = record.data
+        if not same:
+            support = Support(twin.born, record.round)
+            data = twin.codec.encode(layout, memory.read(record), support)
+        new_record = replace(record, data=np.array(data), codec=codec)
+        twin.add_up(new_record, record.weight, twin.total)
+        batch[client] = new_record
         size += data.nbytes
         if size >= BATCH:
             new.commit(batch)
             batch, size = {}, 0
     inner = state["server"]["memory"] | {"codec": codec, "population": memory.population.counts()}
     inner["total"] = memory.total if same else twin.total
+    inner.pop("born", None)
+    if len(twin.born):
+        inner["born"] = twin.born
     known = memory.population
     new.commit(
         batch, state | {"server": state["server"] | {"memory": inner}},

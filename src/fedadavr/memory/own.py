@@ -89,7 +89,7 @@ class ClientMemory(RecordTable):
         return record.weight
 
     def _subtract(self, client: str, record: Record) -> None:
-        self.codec.accumulate(self.layout, record.data, -record.weight, self.total)
+        self.add_up(record, -record.weight, self.total)
         self._count_label(record.label, -record.weight)
         self._note_seen(client, record.round, None)
         self.gone.add(client)
@@ -116,14 +116,14 @@ class ClientMemory(RecordTable):
         found = self._find([*clients, *due])
         records = found[: len(clients)]
         tensors, size = len(self.layout.shapes), int(self.offsets[-1])
-        before = np.zeros(len(clients))
+        before, when = np.zeros(len(clients)), np.zeros(len(clients), np.int64)
         scale = np.zeros((len(clients), tensors), np.float32)
         buffers = []
         for k, record in enumerate(records):
             if record is None:
                 buffers.append(np.zeros(size, np.uint8))
                 continue
-            before[k] = record.weight
+            before[k], when[k] = record.weight, record.round
             scale[k] = self.codec.read_scales(self.layout, record.data)
             ours = not self.store.durable or self._staged.get(clients[k]) is record
             buffers.append(record.data if ours else np.zeros(size, np.uint8))
@@ -133,7 +133,7 @@ class ClientMemory(RecordTable):
             if record is not None:
                 old[k] = kernels.address(record.data)
         page = CohortRecords(
-            clients, records, before, old, scale, buffers, new, np.ones_like(scale)
+            clients, records, before, old, scale, buffers, new, np.ones_like(scale), when
         )
         page.expired = {
             client: record
@@ -229,7 +229,7 @@ class ClientMemory(RecordTable):
             "kinds": {str(k): weight for k, weight in self.label_weight.items() if weight},
             "prune_after": self.prune_after,
             "reach": self.reach,
-        }
+        } | ({"born": self.born.copy() if copy else self.born} if len(self.born) else {})
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise unless the state fits this memory; changes nothing."""
@@ -242,12 +242,19 @@ class ClientMemory(RecordTable):
             )
         if np.asarray(state["total"]).dtype != np.float64:
             raise ValueError("the state's total is not float64")
+        born = np.asarray(state.get("born", np.zeros(0, np.int32)))
+        if born.shape != self.born.shape or born.dtype != np.int32:
+            raise ValueError(
+                f"the state's rounds in which coordinates were first not zero have shape "
+                f"{born.shape} and dtype {born.dtype}, need {self.born.shape} and int32"
+            )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state made by `state_dict`."""
         self.check_state(state)
         self.round = int(state["round"])
         self.total[...] = state["total"]
+        self.born[...] = state.get("born", 0)
         known = float(np.abs(self.total).max(initial=0.0))
         self.reach = float(state.get("reach", known))  # states of 0.1 have none
         self.population.load_state_dict(state["population"])

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.codecs import NOTHING
+from fedadavr.codecs import NOTHING, Support
 from fedadavr.codecs import codec as find_codec
+from fedadavr.kernels import NEVER
 from fedadavr.memory.population import Population
 from fedadavr.stores.ram import RamStore
 from fedadavr.stores.store import Damaged, Record, State, Store, StoreError
@@ -46,6 +47,8 @@ class RecordTable:
         self.population = Population(population)
         self.store: Store = RamStore() if store is None else store
         self.total: Floats = np.zeros(layout.size if self.codec.bits else 0)
+        born = layout.size if self.codec.omits_zeros else 0
+        self.born = np.full(born, NEVER, np.int32)  # the round in which each was first not zero
         self.label_weight: dict[int, float] = {}  # the weights of the clients of each label
         self.reach = 0.0  # the largest that a record has put into the total since it was summed
         self.round = 0
@@ -83,7 +86,16 @@ class RecordTable:
         record = self._find([client])[0]
         if record is None:
             return self.layout.zeros()
-        return self.codec.decode(self.layout, record.data)
+        return self.read(record)
+
+    def read(self, record: Record) -> Vector:
+        """What a record holds."""
+        return self.codec.decode(self.layout, record.data, Support(self.born, record.round))
+
+    def add_up(self, record: Record, factor: float, total: Floats) -> None:
+        """total += factor * what a record holds."""
+        support = Support(self.born, record.round)
+        self.codec.accumulate(self.layout, record.data, factor, total, support)
 
     def mean(self) -> Floats:
         """The weighted mean of what is remembered, over the whole population."""
@@ -103,7 +115,7 @@ class RecordTable:
         """The total, summed again from the stored records."""
         total = np.zeros_like(self.total)
         for _, record in self.records():
-            self.codec.accumulate(self.layout, record.data, record.weight, total)
+            self.add_up(record, record.weight, total)
         return total
 
     def settle(self, largest: float = 0.0) -> None:
@@ -195,7 +207,7 @@ class RecordTable:
                 )  # fmt: skip
                 lost.append(client)
             else:
-                self.codec.accumulate(self.layout, record.data, record.weight, total)
+                self.add_up(record, record.weight, total)
                 seen, size = seen + 1, size + record.weight
                 labels[record.label] = labels.get(record.label, 0.0) + record.weight
         gone = self.population.seen - seen
