@@ -25,7 +25,6 @@ from tests.redis_servers import RedisServer
 from tests.rounds import play, server_on
 from tests.test_stores import spoil
 
-
 COARSE = ("int4", "int4-block")
 
 

@@ -253,7 +253,7 @@ class Remembering(Algorithm):
 
     _: KW_ONLY
     codec: str = "fp32"
-    """How updates are stored: fp32, fp16, int8 or int4."""
+    """Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1."""
     population: int | Mapping[str, int] | None = None
     """How many clients there are, or their sizes; None: those seen so far."""
     prune_after: int | None = None

@@ -79,7 +79,7 @@ class FedAdaVRQuant(FedAdaVR):
     """FedAdaVR with its memory quantized."""
 
     codec: str = "fp16"
-    """How updates are stored: fp32, fp16, int8 or int4."""
+    """Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1."""
 
 
 @register("fedadavr-noopt")

@@ -29,7 +29,7 @@ def flower(
     With --replies, weigh the RAM of whole rounds with so many replies instead.
 
     Args:
-        codec: How the memory is stored: fp32, fp16, int8, int4.
+        codec: How the memory is stored: fp32, fp16, int8, int4, rot4 and so on.
         rounds: How many times each is called; medians count (default: 21; with --replies 1).
         replies: How many replies a round has, with commas, 5,100,1000 say (ResNet-18: up to 100).
         models: Which, with --replies: lenet5,resnet18.
@@ -104,7 +104,7 @@ def memory(
         clients: How many clients are remembered, with commas.
         model: lenet5, resnet18 or another model.
         store: ram, lmdb, or redis://HOST:PORT (its own names are used, and removed), with commas.
-        codec: fp32, fp16, int8, int4, with commas.
+        codec: fp32, fp16, int8, int4, rot4 and so on, with commas.
         rounds: How many rounds are timed.
         folder: Where to put LMDB's stores, which are removed (default: a temporary folder).
         json: One line of JSON.

@@ -296,7 +296,8 @@ def convert(
     Args:
         source: A folder, lmdb:FOLDER or redis://HOST:PORT; no server may be using it.
         target: lmdb:FOLDER or redis://HOST:PORT, where no store is yet.
-        codec: fp32, fp16, int8 or int4 (default: as it is).
+        codec: fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1
+            (default: as it is).
         encrypt_with: The key file of the source, if it is encrypted.
         encrypt_target_with: The key file of the target, if it shall be.
     """

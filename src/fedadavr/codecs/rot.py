@@ -186,7 +186,7 @@ def _quantize(typing_context, values, codes, inverse, sums, bits, mix):
             )
             size = _turned(builder, x, negative)
             over = builder.fmul(size, inverse)
-            masks = []
+            masks: list[ir.Value] = []
             for bit in range(width - 2, -1, -1):  # the bound between those not ruled out yet
                 bound = _chosen(builder, masks, bounds[(1 << bit) - 1 :: 2 << bit])
                 masks.append(builder.fcmp_ordered(">", over, bound))
@@ -332,7 +332,7 @@ def rotated(bits: int) -> Codec:
         x = carray(pointer(values), COLUMNS * rows, np.float32)
         sums = carray(pointer(scratch), 4 * COLUMNS, np.float32)
         raw = carray(pointer(scratch), 4 * COLUMNS, np.int32)
-        signs, zero, one = SIGNS.ctypes.data, np.float32(0.0), np.float32(1.0)
+        signs, zero = SIGNS.ctypes.data, np.float32(0.0)
         x[count:] = zero
         factor, inverse = _factor(peak, scratch)
         sums[:] = zero
@@ -363,8 +363,10 @@ def rotated(bits: int) -> Codec:
             halves[c] = np.uint16((number + np.int32(0x7FFF) + even) >> np.int32(16))
         _restore(begin, rows, values, scratch, signs)
 
-    return Codec(f"rot{bits}", bits, encode, decode, pad=64, group=BLOCK, head=HEAD, sees_peaks=True,
-                 omits_zeros=True)  # fmt: skip
+    return Codec(
+        f"rot{bits}", bits, encode, decode, pad=64, group=BLOCK, head=HEAD, sees_peaks=True,
+        omits_zeros=True,
+    )  # fmt: skip
 
 
 for width in sorted(LEVELS, reverse=True):

@@ -100,8 +100,8 @@ class FedAdaVR(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -169,7 +169,7 @@ class FedAdaVR(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
@@ -270,8 +270,8 @@ class FedAdaVRQuant(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp16'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp16'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -339,7 +339,7 @@ class FedAdaVRQuant(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp16",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp16",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
@@ -598,8 +598,8 @@ class FedAdaVRNoOpt(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -651,7 +651,7 @@ class FedAdaVRNoOpt(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
@@ -744,8 +744,8 @@ class FedAdaVRPlus(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -825,7 +825,7 @@ class FedAdaVRPlus(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
@@ -932,8 +932,8 @@ class FedVARP(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -985,7 +985,7 @@ class FedVARP(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         weighting: Literal["uniform", "examples"] = "uniform",
@@ -1078,8 +1078,8 @@ class FedStale(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -1133,7 +1133,7 @@ class FedStale(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         weighting: Literal["uniform", "examples"] = "uniform",
@@ -1227,8 +1227,8 @@ class ClusterFedVARP(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -1280,7 +1280,7 @@ class ClusterFedVARP(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         clusters: int | Mapping[str, int] = 10,
@@ -1373,8 +1373,8 @@ class MIFA(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -1426,7 +1426,7 @@ class MIFA(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         warmup: Literal["all", "zeros", "seen"] = "all",
@@ -1519,8 +1519,8 @@ class Scaffold(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -1572,7 +1572,7 @@ class Scaffold(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         client_momentum: float = 0.0,
@@ -1665,8 +1665,8 @@ class FedDyn(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -1718,7 +1718,7 @@ class FedDyn(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         alpha: float = 0.01,

@@ -473,10 +473,12 @@ def advance(
         k = blocks.within[b]
         x[:n] = replies.w[a : a + n]
         born = records.born[a : a + n]
-        for i in range(len(weights) if len(born) else 0):
-            w_i = carray(pointer(weights[i, t] + 4 * k), n, np.float32)
-            _grow(x if inverse[i] > 0.0 else zero, w_i, born, np.int32(new.now), n)
         latest = _latest(born)
+        if latest == NEVER:
+            for i in range(len(weights)):
+                w_i = carray(pointer(weights[i, t] + 4 * k), n, np.float32)
+                _grow(x if inverse[i] > 0.0 else zero, w_i, born, np.int32(new.now), n)
+            latest = _latest(born)
         if remembers:
             now = total[a : a + n]
             for j in range(n):

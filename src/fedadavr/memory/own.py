@@ -30,7 +30,7 @@ class ClientMemory(RecordTable):
     layout : Layout
         The model's layout.
     codec : str
-        How updates are stored: fp32, fp16, int8 or int4.
+        How updates are stored, by the codec's name; see docs/codecs.md.
     weights : str
         `"examples"` weighs a client by its number of examples, `"clients"` by one.
     population : int or Mapping[str, int], optional
