@@ -15,6 +15,7 @@ from fedadavr.flower.identity import Naming
 from fedadavr.flower.loop import Hook
 from fedadavr.flower.resuming import Resume
 from fedadavr.flower.strategy import Strategy
+from fedadavr.stores.compression import Compress
 
 class FedAdaVR(Strategy):
     """FedAdaVR: remembers every client's last update, and steps with an adaptive optimizer.
@@ -55,6 +56,8 @@ class FedAdaVR(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -151,6 +154,7 @@ class FedAdaVR(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -225,6 +229,8 @@ class FedAdaVRQuant(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -321,6 +327,7 @@ class FedAdaVRQuant(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -395,6 +402,8 @@ class FedAdaVRNoVR(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -483,6 +492,7 @@ class FedAdaVRNoVR(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -553,6 +563,8 @@ class FedAdaVRNoOpt(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -633,6 +645,7 @@ class FedAdaVRNoOpt(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -699,6 +712,8 @@ class FedAdaVRPlus(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -807,6 +822,7 @@ class FedAdaVRPlus(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -887,6 +903,8 @@ class FedVARP(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -967,6 +985,7 @@ class FedVARP(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1033,6 +1052,8 @@ class FedStale(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1115,6 +1136,7 @@ class FedStale(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1182,6 +1204,8 @@ class ClusterFedVARP(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1262,6 +1286,7 @@ class ClusterFedVARP(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1328,6 +1353,8 @@ class MIFA(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1408,6 +1435,7 @@ class MIFA(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1474,6 +1502,8 @@ class Scaffold(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1554,6 +1584,7 @@ class Scaffold(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1620,6 +1651,8 @@ class FedDyn(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1700,6 +1733,7 @@ class FedDyn(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1766,6 +1800,8 @@ class FedCM(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1842,6 +1878,7 @@ class FedCM(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1906,6 +1943,8 @@ class GHBM(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1984,6 +2023,7 @@ class GHBM(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2049,6 +2089,8 @@ class FedNova(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2123,6 +2165,7 @@ class FedNova(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2186,6 +2229,8 @@ class FedProx(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2262,6 +2307,7 @@ class FedProx(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2326,6 +2372,8 @@ class FedAvg(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2398,6 +2446,7 @@ class FedAvg(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2460,6 +2509,8 @@ class FedAvgM(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2534,6 +2585,7 @@ class FedAvgM(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2597,6 +2649,8 @@ class FedExP(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2671,6 +2725,7 @@ class FedExP(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2734,6 +2789,8 @@ class FedAU(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2812,6 +2869,7 @@ class FedAU(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2877,6 +2935,8 @@ class FedAdagrad(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2951,6 +3011,7 @@ class FedAdagrad(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -3014,6 +3075,8 @@ class FedAdam(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -3096,6 +3159,7 @@ class FedAdam(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -3163,6 +3227,8 @@ class FedYogi(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -3245,6 +3311,7 @@ class FedYogi(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,

@@ -11,6 +11,7 @@ from fedadavr.codecs import Support
 from fedadavr.memory.own import ClientMemory
 from fedadavr.memory.verify import AnyStore, Watch, unwatched
 from fedadavr.stores.addresses import open_store, public
+from fedadavr.stores.compression import Compress
 from fedadavr.stores.persistent import PersistentStore
 from fedadavr.stores.store import Damaged, Record, State
 
@@ -23,12 +24,14 @@ def copy_all(
     codec: str | None,
     key_file: Path | None,
     watch: Watch = unwatched,
+    compress: Compress | None = None,
 ) -> None:
-    """Copy a store into a new one, or leave none behind."""
+    """Copy a store into a new one, or leave none behind; compressed as it was, unless told."""
     if target == "ram":
         raise ValueError("a store in RAM would be gone at once: name a folder or a Redis")
     memory, state = ClientMemory.stored(old)
-    new = open_store(target, key_file)
+    was: Compress = old.compress if isinstance(old, PersistentStore) else "none"
+    new = open_store(target, key_file, compress=compress or was)
     assert isinstance(new, PersistentStore)
     try:
         if new.state() is not None:
