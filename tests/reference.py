@@ -296,6 +296,7 @@ class Server:
     codec: str = "fp32"
     population: int | Mapping[str, int] | None = None
     clip: Clip | None = None
+    half_life: float | None = None
     y: dict[str, Array] = field(default_factory=dict)
     n: dict[str, int] = field(default_factory=dict)  # of the seen
     waiting: dict[str, int | None] = field(default_factory=dict)
@@ -405,6 +406,8 @@ class Server:
             self.clip.examples.append([float(x) for x in n.values()])
         a, N, P = sum(n.values()), self.N, self.P
         r = getattr(self, rule.replace("-", "_"))(g, n, K, a, N, P, c=c_sent / max(N_sent, 1), **o)
+        for j in set(self.y) - set(g):  # what is not renewed fades, wherever it enters
+            self.y[j] = self.y[j] * (2 ** (-1 / self.half_life) if self.half_life else 1)
         return self.optimizer.step(w, self.eta_c * r)
 
     def correction(self, rule: str, client: str, **o: Any) -> Array:

@@ -283,6 +283,26 @@ class Remembering(Algorithm):
 
 
 @dataclass(eq=False)
+class Fading(Remembering):
+    """One that may let what it remembers count less, the older it is, wherever it enters."""
+
+    _: KW_ONLY
+    staleness_half_life: float | None = None
+    """After so many rounds what is remembered of a client counts half; None: always the same."""
+
+    def _memory(self, codec: str) -> ClientMemory:
+        return ClientMemory(
+            self.layout,
+            codec,
+            weights=self._weights(),
+            population=self._population(),
+            store=self.store,
+            prune_after=self.prune_after,
+            staleness_half_life=self.staleness_half_life,
+        )
+
+
+@dataclass(eq=False)
 class Adaptive(Algorithm):
     """An algorithm whose server steps with an optimizer of choice."""
 

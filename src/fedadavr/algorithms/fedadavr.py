@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedadavr.algorithms.base import Adaptive, Remembering
+from fedadavr.algorithms.base import Adaptive, Fading
 from fedadavr.algorithms.cohort import Cohort, Direction
 from fedadavr.algorithms.registry import register
 from fedadavr.memory.own import Weighting
@@ -48,7 +48,7 @@ def variance_reduced(cohort: Cohort, weighting: Weights) -> Direction:
 
 
 @dataclass(kw_only=True, eq=False)
-class _VarianceReduced(Remembering):
+class _VarianceReduced(Fading):
     """The memory of FedAdaVR: every client's last update, weighed by its examples."""
 
     weighting: Weights = "cohort"

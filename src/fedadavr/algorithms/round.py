@@ -52,8 +52,16 @@ class Round:
         return kernels.Records(
             codec.decode_block.address, codec.encode_block.address, memory.offsets, records.old,
             records.old_scale, memory.total, stored.share, stored.keep, stored.lean, memory.born,
-            records.when,
+            records.when, self._aged() if memory.staleness_half_life else np.zeros(0),
+            memory.left(1),
         )  # fmt: skip
+
+    def _aged(self) -> Floats:
+        """What is left of each record: the older its client's update, the less."""
+        memory = self.server.memory
+        if memory is None or memory.staleness_half_life is None:
+            return np.ones(len(self.records.before))
+        return np.array([memory.left(memory.round - when) for when in self.records.when])
 
     def _counted(self, cohort: Cohort) -> Cohort:
         """The cohort, with the population as it is now."""
@@ -153,7 +161,9 @@ class Round:
         server, records = self.server, self.records
         blocks, assignment = server.layout.blocks, self.cohort.assignment
         # Sizes reported now count at once: r has base * (total + (after - before) * old).
-        recall = go.recall - go.base * (self.after - records.before)
+        aged = self._aged()
+        recall = (go.recall - go.base * (self.after - records.before)) * aged
+        before = records.before * aged * self.remembered.fade
         vectors = kernels.Vectors()
         if server.vectors is not None and assignment is not None:
             vectors = server.vectors.terms(assignment, go.pull)
@@ -165,7 +175,7 @@ class Round:
         kernels.run(
             kernels.advance, blocks, self.replies, self.remembered,
             kernels.NewRecords(
-                records.new, records.new_scale, records.before, self.after, self._now
+                records.new, records.new_scale, before, self.after, self._now
             ),
             kernels.Combination(go.gain, recall, go.base), vectors, products, step, out, norms,
         )  # fmt: skip

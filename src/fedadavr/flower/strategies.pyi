@@ -109,6 +109,8 @@ class FedAdaVR(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
         The first sum's weights: n_i/a; n_i/P, as the paper reads literally; or N n_i/(|S| P).
     optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
@@ -176,6 +178,7 @@ class FedAdaVR(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
@@ -282,6 +285,8 @@ class FedAdaVRQuant(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
         The first sum's weights: n_i/a; n_i/P, as the paper reads literally; or N n_i/(|S| P).
     optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
@@ -349,6 +354,7 @@ class FedAdaVRQuant(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp16",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
@@ -616,6 +622,8 @@ class FedAdaVRNoOpt(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
         The first sum's weights: n_i/a; n_i/P, as the paper reads literally; or N n_i/(|S| P).
     eta : float | None
@@ -667,6 +675,7 @@ class FedAdaVRNoOpt(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
         eta: float | None = ...,
         eta_l: float = ...,
@@ -765,6 +774,8 @@ class FedAdaVRPlus(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
         sgd, momentum, adagrad, adam, adabelief, yogi or lamb.
     beta1 : float | None, default None
@@ -844,6 +855,7 @@ class FedAdaVRPlus(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
         beta2: float | None = None,
@@ -956,6 +968,8 @@ class FedVARP(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['uniform', 'examples'], default 'uniform'
         Each client counts the same, as its authors have it; or by its examples, in both sums.
     eta : float | None
@@ -1007,6 +1021,7 @@ class FedVARP(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         weighting: Literal["uniform", "examples"] = "uniform",
         eta: float | None = ...,
         eta_l: float = ...,
@@ -1105,6 +1120,8 @@ class FedStale(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['uniform', 'examples'], default 'uniform'
         Each client counts the same, as its authors have it; or by its examples, in both sums.
     beta : float, default 0.5
@@ -1158,6 +1175,7 @@ class FedStale(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         weighting: Literal["uniform", "examples"] = "uniform",
         beta: float = 0.5,
         eta: float | None = ...,
@@ -1406,6 +1424,8 @@ class MIFA(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     warmup : Literal['all', 'zeros', 'seen'], default 'all'
         Everyone in the first round; or the unseen count as zero; or the mean is over the seen.
     eta : float | None
@@ -1457,6 +1477,7 @@ class MIFA(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         warmup: Literal["all", "zeros", "seen"] = "all",
         eta: float | None = ...,
         eta_l: float = ...,

@@ -13,7 +13,7 @@ clients share one):
 
     r        = base * total + sum_i gain_i g_i - sum_k recall_k old_k
     stored_k = encode(sum_{i in k} share_i g_i + keep old_k + lean * total)
-    total   += after_k decode(stored_k) - before_k old_k
+    total    = fade * total + sum_k after_k decode(stored_k) - before_k old_k
 
 Every algorithm of this package is a choice of these coefficients. Where the server also remembers a
 few vectors c_z, one of which, z(i), predicts each reply,
@@ -456,6 +456,7 @@ def advance(
     mean_g = np.empty(BLOCK if learns else 0, np.float32)
     mean_y = np.empty(BLOCK if learns else 0, np.float32)
     mean_c = np.empty(BLOCK if learns else 0, np.float32)
+    less = np.empty(BLOCK if learns and len(records.aged) else 0, np.float32)
     g = np.empty(BLOCK, np.float32)
     s = np.empty(BLOCK, np.float32)
     y = np.empty(BLOCK, np.float32)
@@ -485,6 +486,9 @@ def advance(
                 r[j] = np.float32(combination.base * now[j])
             if lean != 0.0:
                 start_total[:n] = now
+            if records.fade != 1.0:
+                for j in range(n):
+                    now[j] *= records.fade
         else:
             r[:n] = 0.0
         if learns:
@@ -518,11 +522,15 @@ def advance(
                     if remembers:
                         _add(records.share[i], g, s, n)
                 if learns:
+                    told = y
+                    if len(less):
+                        _scale(records.aged[record], y, less, n)
+                        told = less
                     c_at = vectors.address[vectors.of[i]] + 4 * a if count else 0
                     _correlate(
                         part[i],
                         g,
-                        y,
+                        told,
                         c_at,
                         remembers,
                         count,

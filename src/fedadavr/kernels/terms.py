@@ -48,6 +48,8 @@ class Records(NamedTuple):
     lean: float = 0.0
     born: Rounds = _NO_ROUNDS  # when each coordinate was first not zero; empty: all are stored
     when: Ints = _NO_INTS  # the round of each record: those born later are not in it
+    aged: Floats = _NONE  # what is left of each record in the products; empty: all of it
+    fade: float = 1.0  # what this round leaves of the total
 
 
 class NewRecords(NamedTuple):

@@ -59,7 +59,9 @@ def copy(
     layout, same = memory.layout, codec == memory.codec.name
     if not same and not memory.codec.bits:
         raise ValueError("this store keeps no updates of clients: there is no codec to change")
-    twin = ClientMemory(layout, codec, weights=memory.weights)
+    half = memory.staleness_half_life
+    twin = ClientMemory(layout, codec, weights=memory.weights, staleness_half_life=half)
+    twin.round = memory.round
     if same:
         twin.born[...] = memory.born
     elif twin.codec.omits_zeros:
@@ -78,7 +80,7 @@ def copy(
             support = Support(twin.born, record.round)
             data = twin.codec.encode(layout, memory.read(record), support)
         new_record = replace(record, data=np.array(data), codec=codec)
-        twin.add_up(new_record, record.weight, twin.total)
+        twin.add_up(new_record, twin.share(record), twin.total)
         batch[client] = new_record
         size += data.nbytes
         if size >= BATCH:

@@ -39,6 +39,8 @@ class ClientMemory(RecordTable):
         Where the bytes live; in RAM unless told.
     prune_after : int, optional
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float, optional
+        After so many rounds a client's record counts half; None: always the same.
     """
 
     def __init__(
@@ -50,8 +52,9 @@ class ClientMemory(RecordTable):
         population: int | Mapping[str, int] | None = None,
         store: Store | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
     ) -> None:
-        super().__init__(layout, codec, weights, population, store)
+        super().__init__(layout, codec, weights, population, store, staleness_half_life)
         if prune_after is not None and (type(prune_after) is not int or prune_after < 1):
             raise ValueError(f"prune_after must be a whole number from 1 up, got {prune_after!r}")
         self.prune_after = prune_after
@@ -89,7 +92,7 @@ class ClientMemory(RecordTable):
         return record.weight
 
     def _subtract(self, client: str, record: Record) -> None:
-        self.add_up(record, -record.weight, self.total)
+        self.add_up(record, -self.share(record), self.total)
         self._count_label(record.label, -record.weight)
         self._note_seen(client, record.round, None)
         self.gone.add(client)
@@ -229,13 +232,25 @@ class ClientMemory(RecordTable):
             "kinds": {str(k): weight for k, weight in self.label_weight.items() if weight},
             "prune_after": self.prune_after,
             "reach": self.reach,
-        } | ({"born": self.born.copy() if copy else self.born} if len(self.born) else {})
+        } | self._more_state(copy)
+
+    def _more_state(self, copy: bool) -> dict[str, Any]:
+        """What only some memories have."""
+        half = self.staleness_half_life
+        more: dict[str, Any] = {} if half is None else {"staleness_half_life": half}
+        return more | ({"born": self.born.copy() if copy else self.born} if len(self.born) else {})
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise unless the state fits this memory; changes nothing."""
         for key, mine in (("codec", self.codec.name), ("weights", self.weights)):
             if state[key] != mine:
                 raise ValueError(f"the state's memory has {key} {state[key]!r}, this one {mine!r}")
+        half = state.get("staleness_half_life")
+        if half != self.staleness_half_life:
+            raise ValueError(
+                f"the state's memory has staleness_half_life {half!r}, this one "
+                f"{self.staleness_half_life!r}"
+            )
         if np.shape(state["total"]) != self.total.shape:
             raise ValueError(
                 f"the state's total has shape {np.shape(state['total'])}, need {self.total.shape}"
@@ -274,7 +289,8 @@ class ClientMemory(RecordTable):
         try:
             layout = Layout({name: tuple(shape) for name, shape in state["layout"].items()})
             memory = cls(layout, inner["codec"], weights=inner["weights"], store=store,
-                         prune_after=inner["prune_after"])  # fmt: skip
+                         prune_after=inner["prune_after"],
+                         staleness_half_life=inner.get("staleness_half_life"))  # fmt: skip
             memory.load_state_dict(inner)
         except (KeyError, TypeError, AttributeError, IndexError, OverflowError):
             raise _not_ours(store) from None

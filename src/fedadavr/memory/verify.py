@@ -70,7 +70,7 @@ def _check(store: AnyStore, watch: Watch) -> tuple[list[str], int]:
         clients, size = clients + 1, size + record.weight
         labels[record.label] += record.weight
         held = memory.read(record) if memory.codec.bits else np.zeros(0, np.float32)
-        sums.add(client, record.weight, held)
+        sums.add(client, memory.share(record), held)
         if record.round > memory.round:
             faults.append(f"client {client!r}: seen in round {record.round} of {memory.round}")
     known = memory.population
