@@ -91,7 +91,7 @@ def test_no_bias_is_added(half: float | None) -> None:
 @pytest.mark.parametrize("codec", ["int8", "nf4", "rot2"])
 def test_kept_through_everything(codec: str, address: str, tmp_path: Path) -> None:
     """Rounds, pruning, forgetting, resuming, verify, repair, convert to another codec."""
-    settings = {"staleness_half_life": 2.5}
+    settings: dict[str, Any] = {"staleness_half_life": 2.5}
     straight = play(server_on(None, codec, **settings), 14)
     for upto in (5, 9, 14):
         with opened(address) as store:
@@ -118,7 +118,7 @@ def test_kept_through_everything(codec: str, address: str, tmp_path: Path) -> No
         server = server_on(store, "int4-block", **settings)
         play(server, 17)
         assert_kept(server.memory, 2.5)
-        with pytest.raises(ValueError, match="staleness_half_life 2.5, this one None"):
+        with pytest.raises(ValueError, match=r"staleness_half_life 2\.5, this one None"):
             server_on(store, "int4-block").restore()
 
 
