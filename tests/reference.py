@@ -6,6 +6,7 @@ taken over all clients every time. The fast implementations are pinned to these.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,105 @@ def quant(mode: str, x: Array) -> tuple[Array, np.float32]:
     return np.clip(np.round(x / alpha), -top, top).astype(np.int8), alpha
 
 
+NF4 = np.array(
+    [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+     -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+     0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+     0.7229568362236023, 1.0], np.float32,
+)  # fmt: skip
+GROUPED = {"int8-block": 127, "int4-block": 7, "nf4": 1}
+
+
+def bfloat16_up(x: Array) -> Array:
+    """The next bfloat16 that is not below a positive float32, as a float32."""
+    bits = x.astype(np.float32).view(np.uint32)
+    return ((bits + np.uint32(0xFFFF)) >> np.uint32(16) << np.uint32(16)).view(np.float32)
+
+
+def grouped(mode: str, x: Array) -> Array:
+    """One tensor, quantized and back, with a scale for every 64 values."""
+    top, read = np.float32(GROUPED[mode]), []
+    for group in np.split(x, range(64, len(x), 64)):
+        alpha = bfloat16_up(np.abs(group).max(keepdims=True) / top)
+        ratio = group / np.where(alpha > 0, alpha, np.float32(1))
+        if mode == "nf4":
+            bounds = (NF4[1:] + NF4[:-1]) / np.float32(2)
+            q = NF4[np.searchsorted(bounds, ratio, side="left")]
+        else:
+            q = np.clip(np.round(ratio), -top, top)
+        read.append(q * alpha)
+    return np.concatenate(read)
+
+
+ROTATED = {"rot4": 4, "rot3": 3, "rot2": 2, "rot1": 1}
+LLOYD_MAX = {  # magnitudes
+    1: [0.7978846], 2: [0.4527800, 1.5104176], 3: [0.2450942, 0.7560053, 1.3439093, 2.1519457],
+    4: [0.1283950, 0.3880483, 0.6567591, 0.9423405, 1.2562309, 1.6180464, 2.0690172, 2.7326357],
+}  # fmt: skip
+SIGNS = np.unpackbits(
+    np.frombuffer(hashlib.shake_128(b"fedadavr rot").digest(256), np.uint8), bitorder="little"
+)
+
+
+def hadamard(x: Array) -> Array:
+    """The fast Hadamard transform over the rows, whose number is a power of two, times its root."""
+    h = 1
+    while h < len(x):
+        a, b = (x.reshape(-1, 2, h, 8)[:, k] for k in (0, 1))
+        x, h = np.stack([a + b, a - b], 1).reshape(-1, 8), 2 * h
+    return x
+
+
+def rotation(x: Array, back: bool) -> tuple[Array, np.float32]:
+    """The columns rotated, or back, and the factor that is still missing."""
+    power = 1 << (len(x).bit_length() - 1)
+    factor = np.float32(1) / np.sqrt(np.float32(power))
+    if power == len(x):
+        return hadamard(x), factor
+    parts = [slice(0, power), slice(len(x) - power, None)]
+    x = x.copy()
+    for part in parts[::-1] if back else parts:
+        x[part] = hadamard(x[part]) * factor
+    return x, np.float32(1)
+
+
+def summed(x: Array) -> Array:
+    """The sums of the columns: each eight rows as a tree, then one after the other."""
+    eights = x.reshape(-1, 8, 8)
+    while eights.shape[1] > 1:
+        eights = eights[:, 0::2] + eights[:, 1::2]
+    total: Array = np.zeros(8, np.float32)
+    for row in eights[:, 0]:
+        total = total + row
+    return total
+
+
+def rotated(bits: int, x: Array) -> Array:
+    """One tensor, rotated, quantized and back, in float32 and in the order of the codec."""
+    levels = np.array(LLOYD_MAX[bits], np.float32)
+    bounds = ((np.array(LLOYD_MAX[bits])[1:] + np.array(LLOYD_MAX[bits])[:-1]) / 2).astype("f4")
+    exponent = min(max(int(np.frexp(np.abs(x).max())[1]) - 1, -126), 126)
+    factor, inverse = np.float32(2.0**-exponent), np.float32(2.0**exponent)
+    read = []
+    for block in np.split(x, range(2048, len(x), 2048)):
+        rows = -(-len(block) // 64) * 8
+        v: Array = np.zeros(8 * rows, np.float32)
+        v[: len(block)] = block
+        v = (v * factor).reshape(rows, 8)
+        sign = np.where(SIGNS[: 8 * rows], np.float32(-1), np.float32(1)).reshape(rows, 8)
+        z, missing = rotation(v * sign, back=False)
+        size = np.sqrt(summed(v * v) / np.float32(rows))
+        over = np.abs(z) * np.where(size > 0, missing / np.where(size > 0, size, 1), 0).astype("f4")
+        level = levels[np.searchsorted(bounds, over, side="left")]
+        scale = summed(np.abs(z) * level) / summed(level * level) * missing * inverse
+        raw = scale.view(np.uint32)
+        raw = (raw + np.uint32(0x7FFF) + (raw >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
+        scale = (raw << np.uint32(16)).view(np.float32)
+        y, missing = rotation(np.where(np.signbit(z), -level, level), back=True)
+        read.append((y * (scale * missing) * sign).ravel()[: len(block)])
+    return np.concatenate(read)
+
+
 def roundtrip(mode: str, shapes: Shapes, x: Array) -> Array:
     """Dequant(Quant(x)), tensor by tensor, in the paper's float32."""
     x = x.astype(np.float32)
@@ -38,6 +138,10 @@ def roundtrip(mode: str, shapes: Shapes, x: Array) -> Array:
         return x
     if mode == "fp16":
         return np.clip(x, -65504, 65504).astype(np.float16).astype(np.float32)
+    if mode in ROTATED:
+        return np.concatenate([rotated(ROTATED[mode], t) for t in tensors(shapes, x)])
+    if mode in GROUPED:
+        return np.concatenate([grouped(mode, t) for t in tensors(shapes, x)])
     pairs = [quant(mode, t) for t in tensors(shapes, x)]
     return np.concatenate([q.astype(np.float32) * alpha for q, alpha in pairs])
 
@@ -226,6 +330,7 @@ class Server:
     codec: str = "fp32"
     population: int | Mapping[str, int] | None = None
     clip: Clip | None = None
+    half_life: float | None = None
     y: dict[str, Array] = field(default_factory=dict)
     n: dict[str, int] = field(default_factory=dict)  # of the seen
     waiting: dict[str, int | None] = field(default_factory=dict)
@@ -335,6 +440,8 @@ class Server:
             self.clip.examples.append([float(x) for x in n.values()])
         a, N, P = sum(n.values()), self.N, self.P
         r = getattr(self, rule.replace("-", "_"))(g, n, K, a, N, P, c=c_sent / max(N_sent, 1), **o)
+        for j in set(self.y) - set(g):  # what is not renewed fades, wherever it enters
+            self.y[j] = self.y[j] * (2 ** (-1 / self.half_life) if self.half_life else 1)
         return self.optimizer.step(w, self.eta_c * r)
 
     def correction(self, rule: str, client: str, **o: Any) -> Array:

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedadavr import Layout
 from fedadavr.cli import main
+from fedadavr.codecs import CODECS
 from fedadavr.experiments.folder import RunFolder
 from fedadavr.memory import ClientMemory
 from fedadavr.stores import open_store
@@ -22,6 +24,8 @@ from fedadavr.stores.record_format import SIZE
 from tests.redis_servers import RedisServer
 from tests.rounds import play, server_on
 from tests.test_stores import spoil
+
+COARSE = ("int4", "int4-block")
 
 
 def typed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -96,7 +100,7 @@ def test_forget_takes_clients_out(filled: str, capsys: pytest.CaptureFixture[str
         play(server, 20)
 
 
-@pytest.mark.parametrize("codec", [None, "int4", "fp32"])
+@pytest.mark.parametrize("codec", [None, "int4", "int4-block", "fp32"])
 def test_convert_between_stores_and_codecs(
     codec: str | None, filled: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,7 +123,7 @@ def test_convert_between_stores_and_codecs(
         assert extra == extra_first
         np.testing.assert_allclose(
             server.memory.total, first.memory.total,
-            atol=0.2 * np.abs(first.memory.total).max() if codec == "int4" else 1e-9,
+            atol=0.2 * np.abs(first.memory.total).max() if codec in COARSE else 1e-9,
         )  # fmt: skip
     with pytest.raises(SystemExit):
         main(["memory", "convert", filled, back])
@@ -249,9 +253,13 @@ def test_plan_has_the_papers_table(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(
         typed(capsys, "memory", "plan", "--parameters", *words, "--clients", "1000", "--json")
     )
+    assert {row["codec"] for row in rows} == set(CODECS)
     for row in rows:
-        column = ["fp32", "fp16", "int8", "int4"].index(row["codec"])
-        assert row["paper_gb"] == pytest.approx(PAPER[row["parameters"]][column], rel=0.015)
+        if row["codec"] in ("fp32", "fp16", "int8", "int4"):
+            column = ["fp32", "fp16", "int8", "int4"].index(row["codec"])
+            assert row["paper_gb"] == pytest.approx(PAPER[row["parameters"]][column], rel=0.015)
+        layout = Layout({"x": (row["parameters"],)})
+        assert row["record_bytes"] == CODECS[row["codec"]].nbytes(layout)
         assert row["ram_gb"] >= row["record_bytes"] * 1000 / 1e9
 
 
@@ -259,7 +267,6 @@ def test_plan_has_the_papers_table(capsys: pytest.CaptureFixture[str]) -> None:
 def test_plan_tells_lmdbs_disk(codec: str, tmp_path: Path) -> None:
     """The figure for the disk is what a store of that size takes, to five percent."""
     from fedadavr.bench.memory import StoreCase, fill
-    from fedadavr.codecs import CODECS
     from fedadavr.experiments.plan import layouts, row
     from fedadavr.stores.lmdb import LmdbStore
 

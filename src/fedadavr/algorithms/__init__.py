@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedadavr.algorithms.base import Adaptive, Algorithm, Remembering
+from fedadavr.algorithms.base import Adaptive, Algorithm, Fading, Remembering
 from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction, Stored
 from fedadavr.algorithms.replies import Rejected, Update
 
@@ -26,11 +26,42 @@ from fedadavr.algorithms.fedadavr_plus import FedAdaVRPlus
 from fedadavr.algorithms.registry import algorithm, algorithm_names, register, settings_of
 
 __all__ = [
-    "GHBM", "MIFA", "Adaptive", "Algorithm", "ClientNeeds", "ClusterFedVARP", "Cohort",
-    "Direction", "FedAU", "FedAdaVR", "FedAdaVRNoOpt", "FedAdaVRNoVR", "FedAdaVRPlus",
-    "FedAdaVRQuant", "FedAdagrad", "FedAdam", "FedAvg", "FedAvgM", "FedCM", "FedDyn", "FedExP",
-    "FedNova", "FedProx", "FedStale", "FedVARP", "FedYogi", "Rejected", "Remembering", "Scaffold",
-    "Stored", "Update", "algorithm", "algorithm_names", "register", "settings_of",
+    "GHBM",
+    "MIFA",
+    "Adaptive",
+    "Algorithm",
+    "ClientNeeds",
+    "ClusterFedVARP",
+    "Cohort",
+    "Direction",
+    "Fading",
+    "FedAU",
+    "FedAdaVR",
+    "FedAdaVRNoOpt",
+    "FedAdaVRNoVR",
+    "FedAdaVRPlus",
+    "FedAdaVRQuant",
+    "FedAdagrad",
+    "FedAdam",
+    "FedAvg",
+    "FedAvgM",
+    "FedCM",
+    "FedDyn",
+    "FedExP",
+    "FedNova",
+    "FedProx",
+    "FedStale",
+    "FedVARP",
+    "FedYogi",
+    "Rejected",
+    "Remembering",
+    "Scaffold",
+    "Stored",
+    "Update",
+    "algorithm",
+    "algorithm_names",
+    "register",
+    "settings_of",
 ]  # fmt: skip
 
 

@@ -270,7 +270,7 @@ class Remembering(Algorithm):
 
     _: KW_ONLY
     codec: str = "fp32"
-    """How updates are stored: fp32, fp16, int8 or int4."""
+    """Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1."""
     population: int | Mapping[str, int] | None = None
     """How many clients there are, or their sizes; None: those seen so far."""
     prune_after: int | None = None
@@ -308,6 +308,26 @@ class RateLearning(Algorithm):
     """Rate of the server's step; learned: from round to round; None: the optimizer's own."""
     server_lr_start: float | None = None
     """The first rate of one that is learned; None: as large as is safe."""
+
+
+@dataclass(eq=False)
+class Fading(Remembering):
+    """One that may let what it remembers count less, the older it is, wherever it enters."""
+
+    _: KW_ONLY
+    staleness_half_life: float | None = None
+    """After so many rounds what is remembered of a client counts half; None: always the same."""
+
+    def _memory(self, codec: str) -> ClientMemory:
+        return ClientMemory(
+            self.layout,
+            codec,
+            weights=self._weights(),
+            population=self._population(),
+            store=self.store,
+            prune_after=self.prune_after,
+            staleness_half_life=self.staleness_half_life,
+        )
 
 
 @dataclass(eq=False)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedadavr.algorithms.base import Adaptive, Remembering
+from fedadavr.algorithms.base import Adaptive, Fading
 from fedadavr.algorithms.cohort import Cohort, Direction
 from fedadavr.algorithms.registry import register
 from fedadavr.memory.own import Weighting
@@ -48,7 +48,7 @@ def variance_reduced(cohort: Cohort, weighting: Weights) -> Direction:
 
 
 @dataclass(kw_only=True, eq=False)
-class _VarianceReduced(Remembering):
+class _VarianceReduced(Fading):
     """The memory of FedAdaVR: every client's last update, weighed by its examples."""
 
     weighting: Weights = "cohort"
@@ -79,7 +79,7 @@ class FedAdaVRQuant(FedAdaVR):
     """FedAdaVR with its memory quantized."""
 
     codec: str = "fp16"
-    """How updates are stored: fp32, fp16, int8 or int4."""
+    """Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1."""
 
 
 @register("fedadavr-noopt")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedadavr.algorithms.base import Adaptive, Remembering
+from fedadavr.algorithms.base import Adaptive, Fading
 from fedadavr.algorithms.cohort import Cohort, Direction, Floats
 from fedadavr.algorithms.registry import register
 from fedadavr.algorithms.trust import Trust
@@ -24,7 +24,7 @@ FROM_KINDS = 0.8  # of a cohort that is drawn by kinds
 
 
 @register("fedadavr-plus")
-class FedAdaVRPlus(Adaptive, Remembering):
+class FedAdaVRPlus(Adaptive, Fading):
     """r = sum_S p_i (g_i - sum_m alpha_m y_i^m) + sum_m alpha_m Y^m, with p_i = n_i/a.
 
     y^own is what is remembered of the client itself, y^centers the center of its kind; Y^m is the

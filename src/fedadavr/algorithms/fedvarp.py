@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedadavr.algorithms.base import Remembering
+from fedadavr.algorithms.base import Fading, Remembering
 from fedadavr.algorithms.cohort import Cohort, Direction, Stored
 from fedadavr.algorithms.registry import register
 from fedadavr.memory.cohort_records import CohortRecords
@@ -17,7 +17,7 @@ from fedadavr.memory.own import Weighting
 
 
 @register("fedvarp")
-class FedVARP(Remembering):
+class FedVARP(Fading):
     """v = (1/|S|) sum_S (g_i - y_i) + (1/N) sum_j y_j; w -= server_lr * client_lr * v."""
 
     weighting: Literal["uniform", "examples"] = "uniform"

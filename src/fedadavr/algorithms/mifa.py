@@ -6,13 +6,13 @@ from typing import Literal
 
 import numpy as np
 
-from fedadavr.algorithms.base import Remembering
+from fedadavr.algorithms.base import Fading
 from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction
 from fedadavr.algorithms.registry import register
 
 
 @register("mifa")
-class MIFA(Remembering):
+class MIFA(Fading):
     """w -= server_lr * client_lr * (1/N) sum_j y_j, the cohort's y_i being its new updates."""
 
     waits = True

@@ -51,8 +51,17 @@ class Round:
             return kernels.Records(share=stored.share)
         return kernels.Records(
             codec.decode_block.address, codec.encode_block.address, memory.offsets, records.old,
-            records.old_scale, memory.total, stored.share, stored.keep, stored.lean,
+            records.old_scale, memory.total, stored.share, stored.keep, stored.lean, memory.born,
+            records.when, self._aged() if memory.staleness_half_life else np.zeros(0),
+            memory.left(1),
         )  # fmt: skip
+
+    def _aged(self) -> Floats:
+        """What is left of each record: the older its client's update, the less."""
+        memory = self.server.memory
+        if memory is None or memory.staleness_half_life is None:
+            return np.ones(len(self.records.before))
+        return np.array([memory.left(memory.round - when) for when in self.records.when])
 
     def _counted(self, cohort: Cohort) -> Cohort:
         """The cohort, with the population as it is now."""
@@ -60,6 +69,11 @@ class Round:
         if memory is None:
             return cohort
         return replace(cohort, count=memory.count, weight=memory.weight)
+
+    @property
+    def _now(self) -> int:
+        """The round that new records are of."""
+        return 0 if self.server.memory is None else self.server.memory.round + 1
 
     # --- the first pass ---
 
@@ -107,7 +121,9 @@ class Round:
         if sketches.size:
             sketch = sketch._replace(into=np.zeros_like(sketches[:, clients]))
         if len(records.old):
-            records = records._replace(old=records.old[which], scale=records.scale[which])
+            records = records._replace(
+                old=records.old[which], scale=records.scale[which], when=records.when[which]
+            )
         self.squares[clients], self.peaks[which] = self._measured(
             replies._replace(
                 weights=replies.weights[clients], inverse=replies.inverse[clients], first=mine
@@ -152,7 +168,10 @@ class Round:
         server, records = self.server, self.records
         blocks, assignment = server.layout.blocks, self.cohort.assignment
         # Sizes reported now count at once: r has base * (total + (after - before) * old).
+        aged = self._aged()
         recall = self._by_record(go.recall) - go.base * (self.after - records.before)
+        recall = recall * aged
+        before = records.before * aged * self.remembered.fade
         vectors = kernels.Vectors()
         if server.vectors is not None and assignment is not None:
             vectors = server.vectors.terms(assignment, go.pull)
@@ -163,7 +182,9 @@ class Round:
         norms = server.server_optimizer.norms()
         kernels.run(
             kernels.advance, blocks, self.replies, self.remembered,
-            kernels.NewRecords(records.new, records.new_scale, records.before, self.after),
+            kernels.NewRecords(
+                records.new, records.new_scale, before, self.after, self._now
+            ),
             kernels.Combination(go.gain, recall, go.base), vectors, products, step, out, norms,
         )  # fmt: skip
         self.products = _symmetric(products.cross.sum(axis=1))

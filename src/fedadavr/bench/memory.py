@@ -250,6 +250,7 @@ def fill(server: Any, case: StoreCase) -> None:
                          case.layout.digest)
             for name in names
         })  # fmt: skip
+    memory.born[:] = 0
     memory.codec.accumulate(case.layout, data, float(case.clients), memory.total)
     memory.population.anonymous = 0
     memory.population.recount(case.clients, case.clients, 0)

@@ -28,7 +28,7 @@ OPTIMIZERS = ["sgd", "adagrad", "adam", "adabelief", "yogi", "lamb"]
 CLIENTS = 5
 CENTERS = 10
 SMALL = 4096
-TIMINGS = 3 * 24 + 6  # that `measure` gives
+PAPER = ["fp32", "fp16", "int8", "int4"]  # with every optimizer, and beside NumPy; others with adam
 POPULATIONS = (100, 1_000_000)
 
 
@@ -211,10 +211,11 @@ class Copier:
             worker.join()
 
 
-def bytes_moved(d: int, clients: int, codec: str, optimizer: str) -> float:
+def bytes_moved(layout: Layout, clients: int, codec: str, optimizer: str) -> float:
     """The bytes that a step must move: every array it needs, once a pass, read and written."""
+    d = layout.size
     weights = 4 * (1 + clients)  # w and each w_i
-    stored = 2 * clients * CODECS[codec].bits / 8  # the old record read, the new one written
+    stored = 2 * clients * CODECS[codec].bits_per_value(layout) / 8  # the old read, the new written
     total = 2 * 8
     moments = {"sgd": 0, "adagrad": 8}.get(optimizer, 16)
     first, second = weights, weights + stored + total + moments + 4
@@ -246,23 +247,37 @@ def side_by_side(works: dict[str, Callable[[], Any]], rounds: int) -> dict[str, 
     return {name: statistics.median(values) * 1000 for name, values in seconds.items()}
 
 
+def cases() -> list[tuple[str, str]]:
+    """The codecs and optimizers that are timed."""
+    others = [(codec, "adam") for codec in CODECS if codec not in PAPER]
+    return [(codec, optimizer) for codec in PAPER for optimizer in OPTIMIZERS] + others
+
+
+def timings() -> int:
+    """How many `measure` gives."""
+    return 3 * len(cases()) + 6
+
+
 def large(layout: Layout, rounds: int) -> Iterator[ServerTiming]:
     """Every codec and optimizer at a large model's size."""
     w, updates = replies(layout)
-    copier = Copier(bytes_moved(layout.size, CLIENTS, "fp32", "lamb"))
+    copier = Copier(bytes_moved(layout, CLIENTS, "fp32", "lamb"))
     flower = importlib.util.find_spec("flwr") is not None
     out = np.empty_like(w)
-    for codec in CODECS:
-        for optimizer in OPTIMIZERS:
-            ours = FedAdaVR(layout, optimizer=optimizer, codec=codec, server_lr=0.01)
+    for codec, optimizer in cases():
+        ours = FedAdaVR(layout, optimizer=optimizer, codec=codec, server_lr=0.01)
+        works: dict[str, Callable[[], Any]] = {
+            "ours": partial(ours.step, w, updates, out=out),
+            "bound": partial(copier.move, bytes_moved(layout, CLIENTS, codec, optimizer)),
+        }
+        if codec in PAPER:
             plain = NumpyFedAdaVR(layout, codec, optimizer)
-            works: dict[str, Callable[[], Any]] = {
-                "ours": partial(ours.step, w, updates, out=out),
-                "numpy": partial(plain.step, w, updates),
-                "bound": partial(copier.move, bytes_moved(layout.size, CLIENTS, codec, optimizer)),
-            }
-            for name, ms in side_by_side(works, rounds).items():
-                yield ServerTiming(name, codec, optimizer, layout.size, CLIENTS, CLIENTS, ms)
+            works["numpy"] = partial(plain.step, w, updates)
+        else:  # in turn with the one that it is to be held against
+            int4 = FedAdaVR(layout, optimizer=optimizer, codec="int4", server_lr=0.01)
+            works["int4"] = partial(int4.step, w, updates, out=out)
+        for name, ms in side_by_side(works, rounds).items():
+            yield ServerTiming(name, codec, optimizer, layout.size, CLIENTS, CLIENTS, ms)
     paper = FedAdaVR(layout, optimizer="adam", codec="int8", server_lr=0.01)
     plus = FedAdaVRPlus(layout, optimizer="adam", codec="int8", server_lr=0.01, centers=CENTERS)
     fill_centers(plus, w)

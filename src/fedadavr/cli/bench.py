@@ -29,7 +29,7 @@ def flower(
     With --replies, weigh the RAM of whole rounds with so many replies instead.
 
     Args:
-        codec: How the memory is stored: fp32, fp16, int8, int4.
+        codec: How the memory is stored: fp32, fp16, int8, int4, rot4 and so on.
         rounds: How many times each is called; medians count (default: 21; with --replies 1).
         replies: How many replies a round has, with commas, 5,100,1000 say (ResNet-18: up to 100).
         models: Which, with --replies: lenet5,resnet18.
@@ -104,7 +104,7 @@ def memory(
         clients: How many clients are remembered, with commas.
         model: lenet5, resnet18 or another model.
         store: ram, lmdb, or redis://HOST:PORT (its own names are used, and removed), with commas.
-        codec: fp32, fp16, int8, int4, with commas.
+        codec: fp32, fp16, int8, int4, rot4 and so on, with commas.
         rounds: How many rounds are timed.
         folder: Where to put LMDB's stores, which are removed (default: a temporary folder).
         json: One line of JSON.
@@ -170,11 +170,11 @@ def server(json: bool = False, rounds: int = 7) -> None:
     from rich.console import Console
     from rich.progress import Progress
 
-    from fedadavr.bench.server import TIMINGS, measure
+    from fedadavr.bench.server import measure, timings
 
     rows: list[ServerTiming] = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("one server step", total=TIMINGS)
+        task = progress.add_task("one server step", total=timings())
         for row in measure(rounds):
             rows.append(row)
             progress.advance(task)
@@ -189,23 +189,23 @@ def _show_server(rows: list[ServerTiming]) -> None:
     from rich.console import Console
 
     from fedadavr import kernels
-    from fedadavr.bench.server import CENTERS, CLIENTS, OPTIMIZERS, POPULATIONS, SMALL
-    from fedadavr.codecs import CODECS
+    from fedadavr.bench.server import CENTERS, CLIENTS, POPULATIONS, SMALL, cases
 
     ms = {(r.name, r.codec, r.optimizer): r.ms for r in rows if r.d != SMALL}
     d = next(r.d for r in rows if r.d != SMALL)
     table = _table(
         f"One server step, d = {d:,}, {CLIENTS} clients, {kernels.threads()} threads",
-        ("codec", "optimizer", "ours ms", "numpy ms", "bound ms", "numpy/ours", "ours/bound"),
-        left=("codec", "optimizer"),
-    )
-    for codec in CODECS:
-        for optimizer in OPTIMIZERS:
-            ours, plain, bound = (ms[n, codec, optimizer] for n in ("ours", "numpy", "bound"))
-            table.add_row(
-                codec, optimizer, f"{ours:.1f}", f"{plain:.0f}", f"{bound:.1f}",
-                f"{plain / ours:.1f}", f"{ours / bound:.2f}",
-            )  # fmt: skip
+        ("codec", "optimizer", "ours ms", "numpy ms", "bound ms", "numpy/ours", "ours/bound",
+         "ours/int4"), left=("codec", "optimizer"),
+    )  # fmt: skip
+    for codec, optimizer in cases():
+        ours, bound = (ms[name, codec, optimizer] for name in ("ours", "bound"))
+        plain, int4 = (ms.get((name, codec, optimizer)) for name in ("numpy", "int4"))
+        table.add_row(
+            codec, optimizer, f"{ours:.1f}", f"{plain:.0f}" if plain else "", f"{bound:.1f}",
+            f"{plain / ours:.1f}" if plain else "", f"{ours / bound:.2f}",
+            f"{ours / int4:.2f}" if int4 else "",
+        )  # fmt: skip
     console = Console()
     console.print(table)
     paper, plus = (ms[name, "int8", "adam"] for name in ("fedadavr", "fedadavr-plus"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -58,7 +58,8 @@ def show_overview(view: Overview) -> None:
     print(
         f"{view.store}: {view.algorithm}, after round {view.round}\n"
         f"{view.clients} clients remembered of a population of {view.population}, codec "
-        f"{view.codec}{', encrypted' if view.encrypted else ''}\n"
+        f"{view.codec}{'' if view.compress == 'none' else f', {view.compress}'}"
+        f"{', encrypted' if view.encrypted else ''}\n"
         f"{view.record_bytes / 1e6:.1f} MB of records, {view.store_bytes / 1e6:.1f} MB in the store"
     )
     if view.lost:
@@ -290,15 +291,18 @@ def convert(
     codec: str | None = None,
     encrypt_with: Path | None = None,
     encrypt_target_with: Path | None = None,
+    compress: Literal["zstd", "none"] | None = None,
 ) -> None:
     """Copy a store into a new one, perhaps with another codec, key or kind.
 
     Args:
         source: A folder, lmdb:FOLDER or redis://HOST:PORT; no server may be using it.
         target: lmdb:FOLDER or redis://HOST:PORT, where no store is yet.
-        codec: fp32, fp16, int8 or int4 (default: as it is).
+        codec: fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1
+            (default: as it is).
         encrypt_with: The key file of the source, if it is encrypted.
         encrypt_target_with: The key file of the target, if it shall be.
+        compress: Whether the target's records are compressed (default: as the source's are).
     """
     from fedadavr.cli.progress import counted
     from fedadavr.codecs import codec as find_codec
@@ -313,7 +317,7 @@ def convert(
     if find_address(source) == target:
         raise ValueError(f"{public(target)} is the source and the target: name another target")
     with open_address(source, encrypt_with, read_only=False) as old:
-        copy_all(old, target, codec, encrypt_target_with, counted)
+        copy_all(old, target, codec, encrypt_target_with, counted, compress)
     print(f"{public(target)} holds what {old.where} does")
 
 

@@ -50,8 +50,8 @@ def show_plan(rows: list[PlanRow]) -> None:
     from rich.table import Table
 
     table = Table(title="GB, of 10^9 bytes", title_justify="left")
-    for name in ("model", "clients", "codec", "paper", "in RAM", "lmdb:\nRAM", "lmdb:\ndisk",
-                 "redis:\nRAM"):  # fmt: skip
+    for name in ("model", "clients", "codec", "bits", "paper", "in RAM", "lmdb:\nRAM",
+                 "lmdb:\ndisk", "redis:\nRAM"):  # fmt: skip
         left = name in ("model", "codec")
         table.add_column(name, justify="left" if left else "right", no_wrap=True)
     before = None
@@ -60,11 +60,13 @@ def show_plan(rows: list[PlanRow]) -> None:
             table.add_section()
         before = r
         figures = (r.paper_gb, r.ram_gb, r.lmdb_ram_gb, r.lmdb_disk_gb, r.redis_gb)
-        table.add_row(r.model, f"{r.clients:,}", r.codec, *(f"{x:.3g}" if x < 1000 else f"{x:,.0f}"
-                                                           for x in figures))  # fmt: skip
+        bits = f"{8 * r.record_bytes / r.parameters:.2f}"
+        told = (f"{x:.3g}" if x < 1000 else f"{x:,.0f}" for x in figures)
+        table.add_row(r.model, f"{r.clients:,}", r.codec, bits, *told)
     console = Console()
     console.print(table)
     console.print(
+        "bits: of one parameter, scales included. "
         "paper: its own unit, parameters * 4 / 2^20 * clients / 1000, at the codec's bits. "
         "lmdb's RAM is the same for any number of clients; its disk holds the state three times, "
         "as a commit never writes over the last one, nor over what it has just freed."

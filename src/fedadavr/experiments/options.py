@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedadavr.stores.compression import Compress
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -22,6 +24,8 @@ class RunOptions:
     """With --store: commit every so many rounds (default: 1); until then records stay in RAM."""
     encrypt_with: Path | None = None
     """With --store: a file with 32 bytes, the key that it is encrypted with."""
+    compress: Compress | None = None
+    """With --store: compress records before they are encrypted (default: as it was, or none)."""
     snapshot_every: int | None = None
     """Keep the store as it is every so many rounds, to go back with `memory rewind`."""
     tensorboard: bool = False

@@ -127,14 +127,19 @@ def open_run_store(folder: RunFolder, run_options: RunOptions, resume: bool) -> 
     if resume and address is not None and saved is None:
         raise ValueError(f"the run in {folder.path} lives in its checkpoint: it has no --store")
     if address is None or address == "ram":
-        if run_options.commit_every is not None or run_options.encrypt_with is not None:
-            raise ValueError("--commit-every and --encrypt-with go with a --store that lasts")
+        only = (run_options.commit_every, run_options.encrypt_with, run_options.compress)
+        if any(value is not None for value in only):
+            raise ValueError(
+                "--commit-every, --encrypt-with and --compress go with a --store that lasts"
+            )
         if resume:
             folder.check_checkpoint()
         return None
     if run_options.checkpoint_every is not None:
         raise ValueError("with --store there are no checkpoints: use --commit-every")
-    store = open_store(address, run_options.encrypt_with, must_exist=resume)
+    store = open_store(
+        address, run_options.encrypt_with, must_exist=resume, compress=run_options.compress
+    )
     if not resume and store.state() is not None:
         store.close()
         raise ValueError(

@@ -26,6 +26,7 @@ from fedadavr.settings import plain
 from fedadavr.signals import Hold
 from fedadavr.stores import StoreError, open_store
 from fedadavr.stores.addresses import public
+from fedadavr.stores.compression import Compress
 from fedadavr.stores.store import StoreLost
 from fedadavr.vector import Layout, Vector
 
@@ -35,6 +36,7 @@ class KeptRounds:
 
     store: str | None
     encrypt_with: str | Path | None
+    compress: Compress | None
     commit_every: int
     _resume: str
     _sampling_seed: int
@@ -111,7 +113,9 @@ class KeptRounds:
             return self.server
         self._flat_model = Model(arrays, self._buffer_names)
         log(INFO, "the model: %s", self._flat_model)
-        store = None if self.store is None else open_store(self.store, self.encrypt_with)
+        store = None
+        if self.store is not None:
+            store = open_store(self.store, self.encrypt_with, compress=self.compress)
         try:
             state = None if store is None else store.state()
             check_state(state, self._resume, self._algorithm, self._flat_model, self._where)

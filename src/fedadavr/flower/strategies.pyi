@@ -15,6 +15,7 @@ from fedadavr.flower.identity import Naming
 from fedadavr.flower.loop import Hook
 from fedadavr.flower.resuming import Resume
 from fedadavr.flower.strategy import Strategy
+from fedadavr.stores.compression import Compress
 
 class FedAdaVR(Strategy):
     """FedAdaVR: remembers every client's last update, and steps with an adaptive optimizer.
@@ -55,6 +56,8 @@ class FedAdaVR(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -100,12 +103,14 @@ class FedAdaVR(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
         The first sum's weights: n_i/a; n_i/P, as the paper reads literally; or N n_i/(|S| P).
     server_lr_start : float | None, default None
@@ -153,6 +158,7 @@ class FedAdaVR(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -171,9 +177,10 @@ class FedAdaVR(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
         server_lr_start: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
@@ -228,6 +235,8 @@ class FedAdaVRQuant(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -273,12 +282,14 @@ class FedAdaVRQuant(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp16'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp16'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
         The first sum's weights: n_i/a; n_i/P, as the paper reads literally; or N n_i/(|S| P).
     server_lr_start : float | None, default None
@@ -326,6 +337,7 @@ class FedAdaVRQuant(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -344,9 +356,10 @@ class FedAdaVRQuant(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp16",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp16",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
         server_lr_start: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
@@ -401,6 +414,8 @@ class FedAdaVRNoVR(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -491,6 +506,7 @@ class FedAdaVRNoVR(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -562,6 +578,8 @@ class FedAdaVRNoOpt(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -607,12 +625,14 @@ class FedAdaVRNoOpt(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
         The first sum's weights: n_i/a; n_i/P, as the paper reads literally; or N n_i/(|S| P).
     eta : float | None
@@ -642,6 +662,7 @@ class FedAdaVRNoOpt(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -660,9 +681,10 @@ class FedAdaVRNoOpt(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
         eta: float | None = ...,
         eta_l: float = ...,
@@ -708,6 +730,8 @@ class FedAdaVRPlus(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -753,12 +777,14 @@ class FedAdaVRPlus(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     server_lr_start : float | None, default None
         The first rate of one that is learned; None: as large as is safe.
     optimizer : Literal['sgd', 'momentum', 'adagrad', 'adam', 'adabelief', 'yogi', 'lamb'] | str, default 'adam'
@@ -818,6 +844,7 @@ class FedAdaVRPlus(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -836,9 +863,10 @@ class FedAdaVRPlus(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         server_lr_start: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
         beta1: float | None = None,
@@ -899,6 +927,8 @@ class FedVARP(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -944,12 +974,14 @@ class FedVARP(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['uniform', 'examples'], default 'uniform'
         Each client counts the same, as its authors have it; or by its examples, in both sums.
     eta : float | None
@@ -979,6 +1011,7 @@ class FedVARP(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -997,9 +1030,10 @@ class FedVARP(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         weighting: Literal["uniform", "examples"] = "uniform",
         eta: float | None = ...,
         eta_l: float = ...,
@@ -1045,6 +1079,8 @@ class FedStale(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1090,12 +1126,14 @@ class FedStale(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['uniform', 'examples'], default 'uniform'
         Each client counts the same, as its authors have it; or by its examples, in both sums.
     beta : float, default 0.5
@@ -1127,6 +1165,7 @@ class FedStale(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1145,9 +1184,10 @@ class FedStale(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         weighting: Literal["uniform", "examples"] = "uniform",
         beta: float = 0.5,
         eta: float | None = ...,
@@ -1194,6 +1234,8 @@ class ClusterFedVARP(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1239,8 +1281,8 @@ class ClusterFedVARP(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -1274,6 +1316,7 @@ class ClusterFedVARP(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1292,7 +1335,7 @@ class ClusterFedVARP(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         clusters: int | Mapping[str, int] = 10,
@@ -1340,6 +1383,8 @@ class MIFA(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1385,12 +1430,14 @@ class MIFA(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float | None, default None
+        After so many rounds what is remembered of a client counts half; None: always the same.
     warmup : Literal['all', 'zeros', 'seen'], default 'all'
         Everyone in the first round; or the unseen count as zero; or the mean is over the seen.
     eta : float | None
@@ -1420,6 +1467,7 @@ class MIFA(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1438,9 +1486,10 @@ class MIFA(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
         warmup: Literal["all", "zeros", "seen"] = "all",
         eta: float | None = ...,
         eta_l: float = ...,
@@ -1486,6 +1535,8 @@ class Scaffold(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1531,8 +1582,8 @@ class Scaffold(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -1566,6 +1617,7 @@ class Scaffold(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1584,7 +1636,7 @@ class Scaffold(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         client_momentum: float = 0.0,
@@ -1632,6 +1684,8 @@ class FedDyn(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1677,8 +1731,8 @@ class FedDyn(Strategy):
         The largest share of a cohort's examples that one client counts with; None: any.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
-    codec : Literal['fp32', 'fp16', 'int8', 'int4'] | str, default 'fp32'
-        How updates are stored: fp32, fp16, int8 or int4.
+    codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
+        Stored as fp32, fp16, int8, int4, int8-block, int4-block, nf4, rot4, rot3, rot2 or rot1.
     population : int | Mapping[str, int] | None, default None
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
@@ -1712,6 +1766,7 @@ class FedDyn(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1730,7 +1785,7 @@ class FedDyn(Strategy):
         max_steps: int | None = None,
         max_share: float | None = None,
         snapshot_every: int | None = None,
-        codec: Literal["fp32", "fp16", "int8", "int4"] | str = "fp32",
+        codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
         alpha: float = 0.01,
@@ -1778,6 +1833,8 @@ class FedCM(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1854,6 +1911,7 @@ class FedCM(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -1918,6 +1976,8 @@ class GHBM(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -1996,6 +2056,7 @@ class GHBM(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2061,6 +2122,8 @@ class FedNova(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2135,6 +2198,7 @@ class FedNova(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2198,6 +2262,8 @@ class FedProx(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2274,6 +2340,7 @@ class FedProx(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2338,6 +2405,8 @@ class FedAvg(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2410,6 +2479,7 @@ class FedAvg(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2472,6 +2542,8 @@ class FedAvgM(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2546,6 +2618,7 @@ class FedAvgM(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2609,6 +2682,8 @@ class FedExP(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2683,6 +2758,7 @@ class FedExP(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2746,6 +2822,8 @@ class FedAU(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2824,6 +2902,7 @@ class FedAU(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -2889,6 +2968,8 @@ class FedAdagrad(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -2965,6 +3046,7 @@ class FedAdagrad(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -3029,6 +3111,8 @@ class FedAdam(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -3113,6 +3197,7 @@ class FedAdam(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -3181,6 +3266,8 @@ class FedYogi(Strategy):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int, default 1
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool, default False
@@ -3265,6 +3352,7 @@ class FedYogi(Strategy):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,

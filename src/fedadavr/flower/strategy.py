@@ -46,6 +46,8 @@ from fedadavr.flower.retrying import Retry
 from fedadavr.flower.roster import Roster
 from fedadavr.sampling import EVALUATE, sample
 from fedadavr.stores import StoreError
+from fedadavr.stores.compression import Compress
+from fedadavr.stores.compression import check as check_compression
 from fedadavr.stores.store import StoreLost
 from fedadavr.supported import check_platform
 from fedadavr.vector import Layout, Vector
@@ -77,6 +79,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
         kept; then the run ends, and can be continued from the last commit.
     encrypt_with : str or Path, optional
         A file with 32 bytes, the key that the client records are encrypted with.
+    compress : {"zstd", "none"}, optional
+        With a store: compress client records before they are encrypted; None: as it was, or none.
     commit_every : int
         Commit every so many rounds; until then a crash loses them.
     authenticated : bool
@@ -137,6 +141,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         resume: Resume = "auto",
         store_timeout: float = 3600.0,
         encrypt_with: str | Path | None = None,
+        compress: Compress | None = None,
         commit_every: int = 1,
         authenticated: bool = False,
         clients: str | Path | Mapping[str, str] | None = None,
@@ -177,6 +182,11 @@ class Strategy(KeptRounds, FlowerFedAvg):
         probe = self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
         self._allowed = None if clients is None else AllowList(clients)
         self.store, self.encrypt_with, self.commit_every = fixed(store), encrypt_with, commit_every
+        if compress is not None:
+            check_compression(compress)
+            if store is None:
+                raise ValueError("compress goes with a store: there is nothing to compress")
+        self.compress = compress
         self._resume, self.on_round = resume, hooks
         self._remembers = probe.memory is not None
         self._naming = check_naming(identity, self._allowed, self._remembers)

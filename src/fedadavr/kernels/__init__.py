@@ -8,6 +8,7 @@ from fedadavr.kernels.passes import (
     GROUP,
     LARGEST,
     LARGEST_SQUARED,
+    NEVER,
     SKETCH,
     accumulate,
     advance,
@@ -30,7 +31,7 @@ from fedadavr.kernels.terms import (
 )
 
 __all__ = [
-    "BLOCK", "GROUP", "LARGEST", "LARGEST_SQUARED", "SKETCH", "BlockFunction", "Blocks",
+    "BLOCK", "GROUP", "LARGEST", "LARGEST_SQUARED", "NEVER", "SKETCH", "BlockFunction", "Blocks",
     "Combination", "NewRecords", "OptimizerStep", "Products", "Records", "Replies", "Sketch",
     "Vectors", "accumulate", "address", "advance", "call", "codec_function", "encode", "finish",
     "measure", "optimize", "optimizer_function", "peaks", "pointer", "run", "set_threads", "tally",

@@ -52,9 +52,10 @@ def codec_function(function: Callable[..., None]) -> BlockFunction:
     """Decorator of a codec's `encode(data, first, count, scale, values, scratch)` and `decode`.
 
     All but `scale` are integers. `data` is the address of a tensor's bytes, `values` of `count`
-    float32: the coordinates of that tensor from `first` on (a multiple of 2048). `decode` writes
-    the values; `encode` reads them and leaves what they read as. `scratch` is the address of 4096
-    bytes to use.
+    float32: the coordinates of that tensor from `first` on (a multiple of 2048). There is room for
+    2048 of them in any case, so that a codec may round `count` up. `decode` writes the values;
+    `encode` reads them and leaves what they read as. `scratch` is the address of 32768 bytes to
+    use.
     """
     return BlockFunction(function, CODEC)
 

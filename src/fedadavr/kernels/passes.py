@@ -13,7 +13,7 @@ clients share one):
 
     r        = base * total + sum_i gain_i g_i - sum_k recall_k old_k
     stored_k = encode(sum_{i in k} share_i g_i + keep old_k + lean * total)
-    total   += after_k decode(stored_k) - before_k old_k
+    total    = fade * total + sum_k after_k decode(stored_k) - before_k old_k
 
 Every algorithm of this package is a choice of these coefficients. Where the server also remembers a
 few vectors c_z, one of which, z(i), predicts each reply,
@@ -23,6 +23,10 @@ few vectors c_z, one of which, z(i), predicts each reply,
 
 and `cross` gets the weighted, centered products of g_i, old_i and c_z(i) over the cohort. `measure`
 then sketches each g_i: 4096 sums of its coordinates with signs, from which cosines can be told.
+
+Where a codec omits zeros, `born` tells in which round each coordinate was first not zero in any
+reply, and a record has only those born by its own round: a block's are moved together before they
+are encoded, and apart after they are decoded.
 
 The arguments are described in `terms.py`. A codec and an optimizer come as addresses of their block
 functions. Two things are done for the compiler's sake. Loops read and write few arrays each,
@@ -46,7 +50,9 @@ from fedadavr.kernels.intrinsics import bits, call_codec, call_optimizer, fetch_
 BLOCK = 2048
 GROUP = 32  # blocks that share a sketch
 SKETCH = 4096  # numbers in a sketch; at least BLOCK
-SCRATCH = BLOCK  # numbers of two bytes that a codec may use for a block
+SCRATCH = 8 * BLOCK  # numbers of two bytes that a codec may use for a block
+
+NEVER = 2**31 - 1  # the round in which a coordinate was first not zero that always was
 
 LARGEST = np.float32(1e38)  # that is stored of anything; float32 ends at 3.4e38
 LARGEST_SQUARED = np.float32(1e18)  # of a gradient that moments are made of: v holds its square
@@ -347,6 +353,68 @@ def _next_bytes(blocks, weights, b, hi, last, t, k, n):
     return 0, 0
 
 
+@_jit
+def _grow(w, w_i, born, now, n):
+    """Coordinates in which a reply is the first that is not zero are born now."""
+    for j in range(n):
+        born[j] = now if w[j] != w_i[j] and born[j] > now else born[j]
+
+
+@_jit
+def _latest(born):
+    """When the last of these coordinates was born."""
+    latest = np.int32(0)
+    for j in range(len(born)):
+        latest = max(latest, born[j])
+    return latest
+
+
+@_jit
+def _pack(born, when, s, packed):
+    """The coordinates that were born by then, one after the other; how many."""
+    m = 0
+    for j in range(len(born)):
+        packed[m] = s[j]  # is written over by the next if it was not
+        m += born[j] <= when
+    return m
+
+
+@_jit
+def _spread(born, when, packed, s):
+    """The opposite: all others are zero."""
+    m = 0
+    for j in range(len(born)):
+        alive = born[j] <= when
+        s[j] = packed[m] if alive else np.float32(0.0)
+        m += alive
+
+
+@_jit
+def _read(function, data, k, n, scale, y, y_at, scratch_at, born, latest, when, packed):
+    """A codec's decode; of what was never other than zero there is nothing stored."""
+    if latest <= when:
+        call_codec(function, data, k, n, scale, y_at, scratch_at)
+        return
+    m = 0
+    for j in range(n):
+        m += born[j] <= when
+    if m > 0:
+        call_codec(function, data, k, m, scale, packed.ctypes.data, scratch_at)
+    _spread(born, when, packed, y)
+
+
+@_jit
+def _write(function, data, k, n, scale, s, s_at, scratch_at, born, latest, when, packed):
+    """A codec's encode; what was never other than zero is not stored."""
+    if latest <= when:
+        call_codec(function, data, k, n, scale, s_at, scratch_at)
+        return
+    m = _pack(born, when, s, packed)
+    if m > 0:
+        call_codec(function, data, k, m, scale, packed.ctypes.data, scratch_at)
+    _spread(born, when, packed, s)
+
+
 # --- passes over all blocks ----------------------------------------------------------------------
 
 
@@ -362,6 +430,7 @@ def measure(lo, hi, blocks, replies, records, sketch, square, peak):
     y = np.empty(BLOCK, np.float32)
     zero = np.zeros(BLOCK, np.float32)
     scratch = np.empty(SCRATCH, np.uint16)
+    packed = np.empty(BLOCK, np.float32)
     y_at, scratch_at = y.ctypes.data, scratch.ctypes.data
     first, inverse = replies.first, replies.inverse
     own = records.keep != 0.0 or records.lean != 0.0
@@ -373,7 +442,12 @@ def measure(lo, hi, blocks, replies, records, sketch, square, peak):
             alone = not own and first[record + 1] - first[record] == 1
             if own:
                 data, scale = records.old[record] + records.offset[t], records.scale[record, t]
-                call_codec(records.decode, data, k, n, scale, y_at, scratch_at)
+                born = records.born[a : a + n]
+                latest, when = _latest(born), records.when[record]
+                _read(
+                    records.decode, data, k, n, scale, y, y_at, scratch_at, born, latest, when,
+                    packed,
+                )  # fmt: skip
                 _start_record(records.keep, records.lean, y, records.total[a : a + n], s, n)
             elif not alone:
                 s[:n] = 0.0
@@ -415,6 +489,7 @@ def advance(
     mean_g = np.empty(BLOCK if learns else 0, np.float32)
     mean_y = np.empty(BLOCK if learns else 0, np.float32)
     mean_c = np.empty(BLOCK if learns else 0, np.float32)
+    less = np.empty(BLOCK if learns and len(records.aged) else 0, np.float32)
     g = np.empty(BLOCK, np.float32)
     s = np.empty(BLOCK, np.float32)
     y = np.empty(BLOCK, np.float32)
@@ -428,16 +503,27 @@ def advance(
     g_at, s_at, y_at, r_at = g.ctypes.data, s.ctypes.data, y.ctypes.data, r.ctypes.data
     m_at, v_at, hyper_at = step.m.ctypes.data, step.v.ctypes.data, step.hyper.ctypes.data
     scratch_at = scratch.ctypes.data
+    packed = np.empty(BLOCK, np.float32)
     for b in range(lo, hi):
         a, n, t = blocks.start[b], blocks.stop[b] - blocks.start[b], blocks.tensor[b]
         k = blocks.within[b]
         x[:n] = replies.w[a : a + n]
+        born = records.born[a : a + n]
+        latest = _latest(born)
+        if latest == NEVER:
+            for i in range(len(weights)):
+                w_i = carray(pointer(weights[i, t] + 4 * k), n, np.float32)
+                _grow(x if inverse[i] > 0.0 else zero, w_i, born, np.int32(new.now), n)
+            latest = _latest(born)
         if remembers:
             now = total[a : a + n]
             for j in range(n):
                 r[j] = np.float32(combination.base * now[j])
             if lean != 0.0:
                 start_total[:n] = now
+            if records.fade != 1.0:
+                for j in range(n):
+                    now[j] *= records.fade
         else:
             r[:n] = 0.0
         if learns:
@@ -452,7 +538,10 @@ def advance(
             if remembers:
                 _fetch(ahead, 0, 4, size)
                 data, scale = records.old[record] + records.offset[t], records.scale[record, t]
-                call_codec(records.decode, data, k, n, scale, y_at, scratch_at)
+                _read(
+                    records.decode, data, k, n, scale, y, y_at, scratch_at, born, latest,
+                    records.when[record], packed,
+                )  # fmt: skip
                 _fetch(ahead, 1, 4, size)
                 if not alone:
                     _add(-recall[record], y, r, n)
@@ -468,11 +557,15 @@ def advance(
                     if remembers:
                         _add(records.share[i], g, s, n)
                 if learns:
+                    told = y
+                    if len(less):
+                        _scale(records.aged[record], y, less, n)
+                        told = less
                     c_at = vectors.address[vectors.of[i]] + 4 * a if count else 0
                     _correlate(
                         part[i],
                         g,
-                        y,
+                        told,
                         c_at,
                         remembers,
                         count,
@@ -488,7 +581,10 @@ def advance(
                 stored = g if alone else s
                 _fetch(ahead, 2, 4, size)
                 data, scale = new.new[record] + records.offset[t], new.scale[record, t]
-                call_codec(records.encode, data, k, n, scale, g_at if alone else s_at, scratch_at)
+                _write(
+                    records.encode, data, k, n, scale, stored, g_at if alone else s_at,
+                    scratch_at, born, latest, new.now, packed,
+                )  # fmt: skip
                 _fetch(ahead, 3, 4, size)
                 _move_total(now, new.after[record], stored, new.before[record], y, n)
         if learns:
@@ -561,30 +657,36 @@ def peaks(lo, hi, blocks, x, peak):
 
 
 @_jit
-def encode(lo, hi, blocks, function, data, offset, scales, x):
+def encode(lo, hi, blocks, function, data, offset, scales, born, when, x):
     """Store a vector."""
     s = np.empty(BLOCK, np.float32)
+    packed = np.empty(BLOCK, np.float32)
     scratch = np.empty(SCRATCH, np.uint16)
     for b in range(lo, hi):
         a, n, t = blocks.start[b], blocks.stop[b] - blocks.start[b], blocks.tensor[b]
         s[:n] = x[a : a + n]
         here = data + offset[t]
-        call_codec(
-            function, here, blocks.within[b], n, scales[t], s.ctypes.data, scratch.ctypes.data
-        )
+        mine = born[a : a + n]
+        _write(
+            function, here, blocks.within[b], n, scales[t], s, s.ctypes.data, scratch.ctypes.data,
+            mine, _latest(mine), when, packed,
+        )  # fmt: skip
 
 
 @_jit
-def accumulate(lo, hi, blocks, function, data, offset, scales, factor, total):
+def accumulate(lo, hi, blocks, function, data, offset, scales, born, when, factor, total):
     """total += factor * what a record reads as."""
     y = np.empty(BLOCK, np.float32)
+    packed = np.empty(BLOCK, np.float32)
     scratch = np.empty(SCRATCH, np.uint16)
     for b in range(lo, hi):
         a, n, t = blocks.start[b], blocks.stop[b] - blocks.start[b], blocks.tensor[b]
         here = data + offset[t]
-        call_codec(
-            function, here, blocks.within[b], n, scales[t], y.ctypes.data, scratch.ctypes.data
-        )
+        mine = born[a : a + n]
+        _read(
+            function, here, blocks.within[b], n, scales[t], y, y.ctypes.data, scratch.ctypes.data,
+            mine, _latest(mine), when, packed,
+        )  # fmt: skip
         now = total[a : a + n]
         for j in range(n):
             now[j] += factor * np.float64(y[j])

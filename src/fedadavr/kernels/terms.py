@@ -14,10 +14,12 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
+Rounds = npt.NDArray[np.int32]
 
 _NONE: Any = np.zeros(0)
 _NO_INTS: Any = np.zeros(0, np.int64)
 _NO_SINGLES: Any = np.zeros(0, np.float32)
+_NO_ROUNDS: Any = np.zeros(0, np.int32)
 
 
 class Replies(NamedTuple):
@@ -44,6 +46,10 @@ class Records(NamedTuple):
     share: Floats = _NONE
     keep: float = 0.0
     lean: float = 0.0
+    born: Rounds = _NO_ROUNDS  # when each coordinate was first not zero; empty: all are stored
+    when: Ints = _NO_INTS  # the round of each record: those born later are not in it
+    aged: Floats = _NONE  # what is left of each record in the products; empty: all of it
+    fade: float = 1.0  # what this round leaves of the total
 
 
 class NewRecords(NamedTuple):
@@ -53,6 +59,7 @@ class NewRecords(NamedTuple):
     scale: Singles = np.zeros((0, 0), np.float32)
     before: Floats = _NONE  # the weight of the old record
     after: Floats = _NONE
+    now: int = 0  # their round
 
 
 class Combination(NamedTuple):

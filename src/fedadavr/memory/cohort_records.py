@@ -30,6 +30,7 @@ class CohortRecords:
     buffers: list[npt.NDArray[np.uint8]]
     new: npt.NDArray[np.int64]
     new_scale: npt.NDArray[np.float32]
+    when: npt.NDArray[np.int64]  # the rounds of the old records, 0 for a client never seen
     undo: list[Undo] = field(default_factory=list)
     expired: dict[str, Record] = field(default_factory=dict)
     labels: list[int] = field(default_factory=list)
@@ -39,4 +40,5 @@ class CohortRecords:
         """Those of a server that remembers nothing."""
         nowhere, scale = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
         none: list[Record | None] = [None] * len(clients)
-        return cls(clients, none, np.zeros(len(clients)), nowhere, scale, [], nowhere, scale)
+        return cls(clients, none, np.zeros(len(clients)), nowhere, scale, [], nowhere, scale,
+                   nowhere)  # fmt: skip

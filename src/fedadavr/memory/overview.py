@@ -27,6 +27,7 @@ class Overview:
     clients: int
     codec: str
     encrypted: bool
+    compress: str
     lost: int
     snapshots: list[int]
     record_bytes: int
@@ -82,6 +83,7 @@ def overview(store: AnyStore, stalest: int, watch: Watch = unwatched) -> Overvie
         clients=ages.total(),
         codec="none" if memory is None else memory.codec.name,
         encrypted=store.encrypted,
+        compress=getattr(store, "compress", "none"),
         lost=store.lost,
         snapshots=list(store.snapshots),
         record_bytes=size,

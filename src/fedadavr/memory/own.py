@@ -30,7 +30,7 @@ class ClientMemory(RecordTable):
     layout : Layout
         The model's layout.
     codec : str
-        How updates are stored: fp32, fp16, int8 or int4.
+        How updates are stored, by the codec's name; see docs/codecs.md.
     weights : str
         `"examples"` weighs a client by its number of examples, `"clients"` by one.
     population : int or Mapping[str, int], optional
@@ -39,6 +39,8 @@ class ClientMemory(RecordTable):
         Where the bytes live; in RAM unless told.
     prune_after : int, optional
         Forget a client that was not seen for so many rounds; None: never.
+    staleness_half_life : float, optional
+        After so many rounds a client's record counts half; None: always the same.
     """
 
     def __init__(
@@ -50,8 +52,9 @@ class ClientMemory(RecordTable):
         population: int | Mapping[str, int] | None = None,
         store: Store | None = None,
         prune_after: int | None = None,
+        staleness_half_life: float | None = None,
     ) -> None:
-        super().__init__(layout, codec, weights, population, store)
+        super().__init__(layout, codec, weights, population, store, staleness_half_life)
         if prune_after is not None and (type(prune_after) is not int or prune_after < 1):
             raise ValueError(f"prune_after must be a whole number from 1 up, got {prune_after!r}")
         self.prune_after = prune_after
@@ -89,7 +92,7 @@ class ClientMemory(RecordTable):
         return record.weight
 
     def _subtract(self, client: str, record: Record) -> None:
-        self.codec.accumulate(self.layout, record.data, -record.weight, self.total)
+        self.add_up(record, -self.share(record), self.total)
         self._count_label(record.label, -record.weight)
         self._note_seen(client, record.round, None)
         self.gone.add(client)
@@ -116,24 +119,24 @@ class ClientMemory(RecordTable):
         found = self._find([*clients, *due])
         records = found[: len(clients)]
         tensors, size = len(self.layout.shapes), int(self.offsets[-1])
-        before = np.zeros(len(clients))
+        before, when = np.zeros(len(clients)), np.zeros(len(clients), np.int64)
         scale = np.zeros((len(clients), tensors), np.float32)
         buffers = []
         for k, record in enumerate(records):
             if record is None:
                 buffers.append(np.zeros(size, np.uint8))
                 continue
-            before[k] = record.weight
+            before[k], when[k] = record.weight, record.round
             scale[k] = self.codec.read_scales(self.layout, record.data)
             ours = not self.store.durable or self._staged.get(clients[k]) is record
-            buffers.append(record.data if ours else np.empty(size, np.uint8))
+            buffers.append(record.data if ours else np.zeros(size, np.uint8))
         new = np.array([kernels.address(buffer) for buffer in buffers], np.int64)
         old = new.copy()
         for k, record in enumerate(records):
             if record is not None:
                 old[k] = kernels.address(record.data)
         page = CohortRecords(
-            clients, records, before, old, scale, buffers, new, np.ones_like(scale)
+            clients, records, before, old, scale, buffers, new, np.ones_like(scale), when
         )
         page.expired = {
             client: record
@@ -229,25 +232,44 @@ class ClientMemory(RecordTable):
             "kinds": {str(k): weight for k, weight in self.label_weight.items() if weight},
             "prune_after": self.prune_after,
             "reach": self.reach,
-        }
+        } | self._more_state(copy)
+
+    def _more_state(self, copy: bool) -> dict[str, Any]:
+        """What only some memories have."""
+        half = self.staleness_half_life
+        more: dict[str, Any] = {} if half is None else {"staleness_half_life": half}
+        return more | ({"born": self.born.copy() if copy else self.born} if len(self.born) else {})
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise unless the state fits this memory; changes nothing."""
         for key, mine in (("codec", self.codec.name), ("weights", self.weights)):
             if state[key] != mine:
                 raise ValueError(f"the state's memory has {key} {state[key]!r}, this one {mine!r}")
+        half = state.get("staleness_half_life")
+        if half != self.staleness_half_life:
+            raise ValueError(
+                f"the state's memory has staleness_half_life {half!r}, this one "
+                f"{self.staleness_half_life!r}"
+            )
         if np.shape(state["total"]) != self.total.shape:
             raise ValueError(
                 f"the state's total has shape {np.shape(state['total'])}, need {self.total.shape}"
             )
         if np.asarray(state["total"]).dtype != np.float64:
             raise ValueError("the state's total is not float64")
+        born = np.asarray(state.get("born", np.zeros(0, np.int32)))
+        if born.shape != self.born.shape or born.dtype != np.int32:
+            raise ValueError(
+                f"the state's rounds in which coordinates were first not zero have shape "
+                f"{born.shape} and dtype {born.dtype}, need {self.born.shape} and int32"
+            )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state made by `state_dict`."""
         self.check_state(state)
         self.round = int(state["round"])
         self.total[...] = state["total"]
+        self.born[...] = state.get("born", 0)
         known = float(np.abs(self.total).max(initial=0.0))
         self.reach = float(state.get("reach", known))  # states of 0.1 have none
         self.population.load_state_dict(state["population"])
@@ -267,7 +289,8 @@ class ClientMemory(RecordTable):
         try:
             layout = Layout({name: tuple(shape) for name, shape in state["layout"].items()})
             memory = cls(layout, inner["codec"], weights=inner["weights"], store=store,
-                         prune_after=inner["prune_after"])  # fmt: skip
+                         prune_after=inner["prune_after"],
+                         staleness_half_life=inner.get("staleness_half_life"))  # fmt: skip
             memory.load_state_dict(inner)
         except (KeyError, TypeError, AttributeError, IndexError, OverflowError):
             raise _not_ours(store) from None

@@ -9,8 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.codecs import NOTHING
+from fedadavr.checks import positive
+from fedadavr.codecs import NOTHING, Support
 from fedadavr.codecs import codec as find_codec
+from fedadavr.kernels import NEVER
 from fedadavr.memory.population import Population
 from fedadavr.stores.ram import RamStore
 from fedadavr.stores.store import Damaged, Record, State, Store, StoreError
@@ -28,8 +30,9 @@ class RecordTable:
     """The records of all clients in a store, those changed since the last commit, their total.
 
     It always holds that `total == sum_j weight_j * decode(y_j)`: the total is moved by what was
-    stored, never by what was sent, so a codec's rounding does not make it drift. With a durable
-    store, what rounds have changed stays in RAM until `commit`.
+    stored, never by what was sent, so a codec's rounding does not make it drift. With a
+    `staleness_half_life` h, each weight is times 2^(-age_j / h), age_j being the rounds since the
+    client was seen. With a durable store, what rounds have changed stays in RAM until `commit`.
     """
 
     def __init__(
@@ -39,13 +42,19 @@ class RecordTable:
         weights: Weighting,
         population: int | Mapping[str, int] | None,
         store: Store | None,
+        staleness_half_life: float | None = None,
     ) -> None:
+        if staleness_half_life is not None:
+            staleness_half_life = positive("staleness_half_life", staleness_half_life)
+        self.staleness_half_life = staleness_half_life
         self.layout = layout
         self.codec = NOTHING if codec == NOTHING.name else find_codec(codec)
         self.weights = weights
         self.population = Population(population)
         self.store: Store = RamStore() if store is None else store
         self.total: Floats = np.zeros(layout.size if self.codec.bits else 0)
+        born = layout.size if self.codec.omits_zeros else 0
+        self.born = np.full(born, NEVER, np.int32)  # the round in which each was first not zero
         self.label_weight: dict[int, float] = {}  # the weights of the clients of each label
         self.reach = 0.0  # the largest that a record has put into the total since it was summed
         self.round = 0
@@ -83,7 +92,25 @@ class RecordTable:
         record = self._find([client])[0]
         if record is None:
             return self.layout.zeros()
-        return self.codec.decode(self.layout, record.data)
+        return self.read(record)
+
+    def read(self, record: Record) -> Vector:
+        """What a record holds."""
+        return self.codec.decode(self.layout, record.data, Support(self.born, record.round))
+
+    def left(self, rounds: float) -> float:
+        """What is left of a record's weight so many rounds after its client was seen."""
+        half = self.staleness_half_life
+        return 1.0 if half is None else float(2.0 ** (-rounds / half))
+
+    def share(self, record: Record) -> float:
+        """The weight of a record in the total."""
+        return record.weight * self.left(self.round - record.round)
+
+    def add_up(self, record: Record, factor: float, total: Floats) -> None:
+        """total += factor * what a record holds."""
+        support = Support(self.born, record.round)
+        self.codec.accumulate(self.layout, record.data, factor, total, support)
 
     def mean(self) -> Floats:
         """The weighted mean of what is remembered, over the whole population."""
@@ -103,7 +130,7 @@ class RecordTable:
         """The total, summed again from the stored records."""
         total = np.zeros_like(self.total)
         for _, record in self.records():
-            self.codec.accumulate(self.layout, record.data, record.weight, total)
+            self.add_up(record, self.share(record), total)
         return total
 
     def settle(self, largest: float = 0.0) -> None:
@@ -195,7 +222,7 @@ class RecordTable:
                 )  # fmt: skip
                 lost.append(client)
             else:
-                self.codec.accumulate(self.layout, record.data, record.weight, total)
+                self.add_up(record, self.share(record), total)
                 seen, size = seen + 1, size + record.weight
                 labels[record.label] = labels.get(record.label, 0.0) + record.weight
         gone = self.population.seen - seen

@@ -69,8 +69,8 @@ def _check(store: AnyStore, watch: Watch) -> tuple[list[str], int]:
             continue
         clients, size = clients + 1, size + record.weight
         labels[record.label] += record.weight
-        sums.add(client, record.weight, memory.codec.decode(memory.layout, record.data)
-                 if memory.codec.bits else np.zeros(0, np.float32))  # fmt: skip
+        held = memory.read(record) if memory.codec.bits else np.zeros(0, np.float32)
+        sums.add(client, memory.share(record), held)
         if record.round > memory.round:
             faults.append(f"client {client!r}: seen in round {record.round} of {memory.round}")
     known = memory.population

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fedadavr import stores
+from fedadavr.stores.compression import Compress
+from fedadavr.stores.compression import check as check_compression
 from fedadavr.stores.format1 import OldLmdbStore, OldRedisStore, OldStore
 from fedadavr.stores.persistent import OldFormat, PersistentStore
 from fedadavr.stores.ram import RamStore
@@ -26,12 +28,24 @@ def open_store(
     *,
     read_only: bool = False,
     must_exist: bool = False,
+    compress: Compress | None = None,
 ) -> PersistentStore | RamStore:
-    """The store at an address, a new one unless it must exist; `key_file` encrypts it."""
+    """The store at an address, a new one unless it must exist; `key_file` encrypts it.
+
+    `compress` is `"zstd"` or `"none"`, for the records that are written from now on; None: as it
+    was.
+    """
+    if compress is not None:
+        check_compression(compress)
     key = None if key_file is None else read_key(Path(key_file))
     if address != "ram":
         check_platform()
     opened: Any = _opener(address)(address, key=key, read_only=read_only, must_exist=must_exist)
+    if compress is not None:
+        if not hasattr(opened, "compress"):
+            opened.close()
+            raise ValueError(f"the store {public(address)} cannot compress: omit compress")
+        opened.compress = compress
     return opened
 
 

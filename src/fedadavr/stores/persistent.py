@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from fedadavr.stores import record_format
+from fedadavr.stores import compression, record_format
 from fedadavr.stores.backend import (
     TABLES,
     Backend,
@@ -60,6 +60,7 @@ class PersistentStore(Backend):
     def __init__(self, key: bytes | None = None) -> None:
         self._seal = Seal(key)
         self._manifest: Manifest = {}
+        self._compress: compression.Compress | None = None  # None: as the store was before
 
     # --- the manifest ---
 
@@ -154,6 +155,16 @@ class PersistentStore(Backend):
         return self._seal.keyed
 
     @property
+    def compress(self) -> compression.Compress:
+        """How records are compressed that are written from now on; others stay as they are."""
+        return self._compress or self._manifest.get("compress", "none")
+
+    @compress.setter
+    def compress(self, how: compression.Compress) -> None:
+        compression.check(how)
+        self._compress = how
+
+    @property
     def lost(self) -> int:
         """How many records were lost or damaged so far, and are taken as never seen."""
         return int(self._manifest["lost"])
@@ -198,6 +209,8 @@ class PersistentStore(Backend):
         """Write all of this, or nothing; see `Store.commit`."""
         self._settle()
         manifest = dict(self._manifest, commit=self._manifest["commit"] + 1)
+        if self._compress is not None:
+            manifest["compress"] = self._compress
         if lost is not None:
             there = self._counted()
             if there != (manifest["entries"], manifest["sum"]) and self._seal.keyed and not accept:
@@ -360,11 +373,12 @@ class PersistentStore(Backend):
         metrics: Mapping[int, Any],
     ) -> Changes:
         changes: Changes = {table: {} for table in TABLES}
+        small = self.compress == "zstd"
         for client, record in records.items():
             header, payload = (
                 (None, None)
                 if record is None
-                else record_format.pack(self._seal, self.id, client, record)
+                else record_format.pack(self._seal, self.id, client, record, small)
             )
             changes["clients"][client], changes["updates"][client] = header, payload
         for client, member in members.items():

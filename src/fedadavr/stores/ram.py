@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from fedadavr.stores import compression
 from fedadavr.stores.store import STORES, Damaged, Member, Record, State
 
 
 class RamStore:
-    """A dictionary."""
+    """A dictionary; with `compress="zstd"` of smaller records, which takes some time each."""
 
     durable = False
     snapshots: Sequence[int] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, compress: compression.Compress = "none") -> None:
         self._records: dict[str, Record] = {}
+        self.compress = compress
+
+    @property
+    def compress(self) -> compression.Compress:
+        """How records are compressed."""
+        return "zstd" if self._small else "none"
+
+    @compress.setter
+    def compress(self, how: compression.Compress) -> None:
+        compression.check(how)
+        if self._records:
+            raise ValueError("a memory in RAM that holds records cannot be compressed any more")
+        self._small = how == "zstd"
+
+    def _opened(self, record: Record) -> Record:
+        if not self._small:
+            return record
+        return replace(record, data=np.array(compression.unpack(record.data)))
 
     def refuses(self, client: str) -> str | None:
         """Any id will do."""
@@ -23,7 +45,8 @@ class RamStore:
 
     def get(self, clients: Sequence[str]) -> list[Record | Damaged | None]:
         """The records of these clients, None for one that has none."""
-        return [self._records.get(client) for client in clients]
+        found = [self._records.get(client) for client in clients]
+        return [None if record is None else self._opened(record) for record in found]
 
     def commit(
         self,
@@ -41,6 +64,9 @@ class RamStore:
         for client, record in records.items():
             if record is None:
                 self._records.pop(client, None)
+            elif self._small:
+                small = np.frombuffer(compression.pack(record.data), np.uint8)
+                self._records[client] = replace(record, data=small)
             else:
                 self._records[client] = record
 
@@ -62,7 +88,7 @@ class RamStore:
 
     def items(self, data: bool = True) -> Iterator[tuple[str, Record | Damaged]]:
         """All records."""
-        return iter(self._records.items())
+        return ((c, self._opened(r) if data else r) for c, r in self._records.items())
 
     def intact(self) -> bool:
         """What is here is here."""

@@ -10,22 +10,28 @@ from typing import Any
 
 import numpy as np
 
+from fedadavr.stores import compression
 from fedadavr.stores.seal import TAG, Seal
 from fedadavr.stores.store import Damaged, Record
 
 HEADER = struct.Struct("<4sBBxx16s16sdQQQI")  # then a checksum of it, then the update's tag
 MAGIC, VERSION = b"FAVR", 2
-ENCRYPTED, COMPRESSED = 1, 2  # flags; the second is not in use yet
+ENCRYPTED, COMPRESSED = 1, 2  # flags
 SIZE = HEADER.size + 4 + TAG
 
 
-def pack(seal: Seal, store: str, client: str, record: Record) -> tuple[bytes, Any]:
-    """The header and the payload of a client's record."""
+def pack(
+    seal: Seal, store: str, client: str, record: Record, compress: bool = False
+) -> tuple[bytes, Any]:
+    """The header and the payload of a client's record, compressed where that makes it smaller."""
     name = record.codec.encode()
     if len(name) > 16:
         raise ValueError(f"a codec's name must have at most 16 bytes, {record.codec!r} has more")
     data: Any = np.ascontiguousarray(record.data)
     flags = ENCRYPTED if seal.keyed else 0
+    small = compression.pack(data) if compress else None
+    if small is not None and len(small) < data.nbytes:
+        data, flags = np.frombuffer(small, np.uint8), flags | COMPRESSED
     fields = HEADER.pack(
         MAGIC, VERSION, flags, name, record.layout.encode(), record.weight, record.round,
         record.owner, data.nbytes + seal.overhead, record.label,
@@ -48,7 +54,7 @@ def unpack(
         return Damaged(f"its format is version {version}, this store has {VERSION}")
     if header[HEADER.size : -TAG] != _checksum(fields, client):
         return Damaged("its checksum is wrong")
-    if bool(flags & ENCRYPTED) != seal.keyed or flags & ~ENCRYPTED:
+    if bool(flags & ENCRYPTED) != seal.keyed or flags & ~(ENCRYPTED | COMPRESSED):
         return Damaged(f"it has the flags {flags}, which this store does not")
     if re.fullmatch(rb"[0-9a-f]{16}", layout) is None:
         return Damaged("its layout is no digest")
@@ -63,6 +69,10 @@ def unpack(
         data = seal.open(_about(store, client, header[:-TAG]), tag, payload)
         if data is None:
             return Damaged("it cannot be decrypted" if seal.keyed else "its checksum is wrong")
+        if flags & COMPRESSED:
+            data = compression.unpack(data)
+            if data is None:
+                return Damaged("it cannot be decompressed")
     return Record(weight, round, data, codec.rstrip(b"\0").decode(), layout.decode(), owner, label)
 
 

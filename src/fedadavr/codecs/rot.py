@@ -1,0 +1,373 @@
+"""rot4, rot3, rot2 and rot1: rotated, then four to one bits per value, by levels for a Gaussian.
+
+A rotation makes any values look Gaussian, and for those the best levels are known (Lloyd and Max).
+It would spread what is not zero over what always is; so a memory omits those coordinates.
+A tensor is padded with zeros to a multiple of 64. A block of up to 2048 values is taken as rows of
+eight, so that there are eight columns, and each column is rotated by itself: signs that never
+change, then a fast Hadamard transform over the largest power of two of its rows; where that is not
+all of them, another over as many of the last ones. Each column has a scale, with which the levels
+are nearest to it (least squares). An unbiased scale, as EDEN has it (Vargaftik et al. 2022), would
+be further from every single update; and an algorithm whose correction is g_i - y_i stays unbiased
+whatever y_i is, and varies least where y_i is near.
+
+A block is its eight scales as bfloat16 (the upper half of a float32), then for each row as many
+bytes as a value has bits: the signs, then the bits of the level, the highest first; the first value
+of a row is the lowest bit.
+
+All in vectors of eight, written for LLVM: numba would not keep them in registers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import pairwise
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, njit, types
+from numba.extending import intrinsic
+
+from fedadavr.codecs.codec import CODECS, Codec
+from fedadavr.kernels import codec_function, pointer
+
+LEVELS = {
+    1: (0.7978846,),
+    2: (0.4527800, 1.5104176),
+    3: (0.2450942, 0.7560053, 1.3439093, 2.1519457),
+    4: (0.1283950, 0.3880483, 0.6567591, 0.9423405, 1.2562309, 1.6180464, 2.0690172, 2.7326357),
+}
+"""By bits: the magnitudes with the least mean square error for a standard normal distribution."""
+
+COLUMNS = 8
+ROW = 4 * COLUMNS  # bytes of a row of float32
+HEAD = 2 * COLUMNS  # bytes of a block's scales
+BLOCK = 2048
+SIGNS = np.frombuffer(hashlib.shake_128(b"fedadavr rot").digest(BLOCK // 8), np.uint8)
+"""A bit for each value of a block, as they lie: 1 turns it."""
+
+_BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_FLOAT, _FLOATS = ir.FloatType(), ir.VectorType(ir.FloatType(), COLUMNS)
+_MASK, _INTS = ir.VectorType(ir.IntType(1), COLUMNS), ir.VectorType(_INT, COLUMNS)
+_whole = types.int64
+
+
+# --- rows of eight, as LLVM has them -------------------------------------------------------------
+
+
+def _at(builder, address, offset, kind):
+    """A pointer to what lies so many bytes after an address."""
+    offset = offset if isinstance(offset, ir.Value) else _LONG(offset)
+    return builder.inttoptr(builder.add(address, offset), kind.as_pointer())
+
+
+def _row(builder, address, offset=0):
+    return builder.load(_at(builder, address, offset, _FLOATS), align=4)
+
+
+def _put(builder, row, address, offset=0):
+    builder.store(row, _at(builder, address, offset, _FLOATS), align=4)
+
+
+def _all(value):
+    """The same number in every column."""
+    return ir.Constant(_FLOATS, [float(np.float32(value))] * COLUMNS)
+
+
+def _turned(builder, row, mask):
+    """The row, with the other sign where the mask is set."""
+    bits = builder.bitcast(row, _INTS)
+    other = builder.xor(bits, ir.Constant(_INTS, [-(2**31)] * COLUMNS))
+    return builder.bitcast(builder.select(mask, other, bits), _FLOATS)
+
+
+def _sum(builder, rows):
+    """The sum of rows, as a tree: a chain of additions would have to wait for each."""
+    while len(rows) > 1:
+        rows = [builder.fadd(a, b) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+    return rows[0]
+
+
+def _mask(builder, address, offset=0):
+    return builder.bitcast(builder.load(_at(builder, address, offset, _BYTE)), _MASK)
+
+
+def _mixed(builder, x):
+    """The Hadamard transform of a power of two of rows, times its root."""
+    x, half = list(x), 1
+    while half < len(x):
+        for k in range(len(x)):
+            if not k & half:
+                a, b = x[k], x[k + half]
+                x[k], x[k + half] = builder.fadd(a, b), builder.fsub(a, b)
+        half *= 2
+    return x
+
+
+def _put_all(builder, rows, address, mix):
+    """Eight rows, or their transform: the first of all that are to be made, in registers."""
+    for k, row in enumerate(_mixed(builder, rows) if mix.literal_value else rows):
+        _put(builder, row, address, ROW * k)
+
+
+@intrinsic(prefer_literal=True)
+def _butterflies(typing_context, address, stride, count):
+    """A Hadamard transform of `count` rows that lie `stride` bytes apart, in their place."""
+    rows = count.literal_value
+
+    def generate(context, builder, signature, args):
+        places = [builder.mul(args[1], _LONG(k)) for k in range(rows)]
+        x = [_row(builder, args[0], place) for place in places]
+        for row, place in zip(_mixed(builder, x), places, strict=True):
+            _put(builder, row, args[0], place)
+        return context.get_dummy_value()
+
+    return types.void(_whole, _whole, count), generate
+
+
+@intrinsic(prefer_literal=True)
+def _turn_and_square(typing_context, values, signs, factor, squares, mix):
+    """Eight rows, times a factor and with other signs; `squares` += their squares."""
+
+    def generate(context, builder, signature, args):
+        values, signs, factor, squares, _ = args
+        one = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), factor, _INT(0))
+        same = ir.Constant(_INTS, [0] * COLUMNS)
+        factor, terms, rows = builder.shuffle_vector(one, one, same), [], []
+        for k in range(8):
+            x = builder.fmul(_row(builder, values, ROW * k), factor)
+            rows.append(_turned(builder, x, _mask(builder, signs, k)))
+            terms.append(builder.fmul(x, x))
+        _put_all(builder, rows, values, mix)
+        total = builder.fadd(_row(builder, squares), _sum(builder, terms))
+        _put(builder, total, squares)
+        return context.get_dummy_value()
+
+    return types.void(_whole, _whole, types.float32, _whole, mix), generate
+
+
+@intrinsic
+def _turn_and_scale(typing_context, values, signs, scales):
+    """Eight rows, times their columns' scales and with other signs."""
+
+    def generate(context, builder, signature, args):
+        values, signs, scales = args
+        scale = _row(builder, scales)
+        for k in range(8):
+            x = builder.fmul(_row(builder, values, ROW * k), scale)
+            _put(builder, _turned(builder, x, _mask(builder, signs, k)), values, ROW * k)
+        return context.get_dummy_value()
+
+    return types.void(_whole, _whole, _whole), generate
+
+
+def _chosen(builder, masks, numbers):
+    """That of 2^k numbers which k masks say, the highest bit first."""
+    if not masks:
+        return _all(numbers[0])
+    half = len(numbers) // 2
+    low, high = (_chosen(builder, masks[1:], part) for part in (numbers[:half], numbers[half:]))
+    return builder.select(masks[0], high, low)
+
+
+@intrinsic(prefer_literal=True)
+def _quantize(typing_context, values, codes, inverse, sums, bits, mix):
+    """The codes of eight rows, which become their levels; `sums` += x * level, level^2."""
+    width = bits.literal_value
+    levels = LEVELS[width]
+    bounds = [(a + b) / 2 for a, b in pairwise(levels)]
+
+    def generate(context, builder, signature, args):
+        values, codes, inverse, sums, *_ = args
+        inverse, products, squares, rows = _row(builder, inverse), [], [], []
+        for k in range(8):
+            x = _row(builder, values, ROW * k)
+            negative = builder.icmp_signed(
+                "<", builder.bitcast(x, _INTS), ir.Constant(_INTS, [0] * COLUMNS)
+            )
+            size = _turned(builder, x, negative)
+            over = builder.fmul(size, inverse)
+            masks: list[ir.Value] = []
+            for bit in range(width - 2, -1, -1):  # the bound between those not ruled out yet
+                bound = _chosen(builder, masks, bounds[(1 << bit) - 1 :: 2 << bit])
+                masks.append(builder.fcmp_ordered(">", over, bound))
+            level = _chosen(builder, masks, levels)
+            for place, mask in enumerate([negative, *masks]):
+                byte = builder.bitcast(mask, _BYTE)
+                builder.store(byte, _at(builder, codes, width * k + place, _BYTE))
+            rows.append(_turned(builder, level, negative))
+            products.append(builder.fmul(size, level))
+            squares.append(builder.fmul(level, level))
+        _put_all(builder, rows, values, mix)
+        for place, terms in ((0, products), (ROW, squares)):
+            total = builder.fadd(_row(builder, sums, place), _sum(builder, terms))
+            _put(builder, total, sums, place)
+        return context.get_dummy_value()
+
+    return types.void(_whole, _whole, _whole, _whole, bits, mix), generate
+
+
+@intrinsic(prefer_literal=True)
+def _levels(typing_context, codes, values, bits, mix):
+    """The levels of eight rows from their codes."""
+    width = bits.literal_value
+
+    def generate(context, builder, signature, args):
+        codes, values, *_ = args
+        rows = []
+        for k in range(8):
+            negative, *masks = (_mask(builder, codes, width * k + b) for b in range(width))
+            level = _chosen(builder, masks, LEVELS[width])
+            rows.append(_turned(builder, level, negative))
+        _put_all(builder, rows, values, mix)
+        return context.get_dummy_value()
+
+    return types.void(_whole, _whole, bits, mix), generate
+
+
+# --- one block -----------------------------------------------------------------------------------
+
+_jit = njit(error_model="numpy")
+
+
+@_jit
+def _power(rows):
+    """The largest power of two that is not above."""
+    power = 8
+    while 2 * power <= rows:
+        power *= 2
+    return power
+
+
+@_jit
+def _transform(values, rows, h):
+    """The Hadamard transform of a power of two of rows, times its root; of each `h` it is made."""
+    while 8 * h <= rows:
+        for g in range(0, rows, 8 * h):
+            for j in range(g, g + h):
+                _butterflies(values + ROW * j, ROW * h, 8)
+        h *= 8
+    if 4 * h == rows:
+        for j in range(h):
+            _butterflies(values + ROW * j, ROW * h, 4)
+    elif 2 * h == rows:
+        for j in range(h):
+            _butterflies(values + ROW * j, ROW * h, 2)
+
+
+@_jit
+def _shrink(values, rows, factor):
+    x = carray(pointer(values), rows * COLUMNS, np.float32)
+    for j in range(rows * COLUMNS):
+        x[j] *= factor
+
+
+@_jit
+def _rotate(values, rows, back):
+    """Rotate the columns, or back; gives the factor that is still missing.
+
+    Where one transform is all, it has been made of each eight rows.
+    """
+    power = _power(rows)
+    factor = np.float32(1.0) / np.sqrt(np.float32(power))
+    if power == rows:
+        _transform(values, rows, 8)
+        return factor
+    behind = values + ROW * (rows - power)
+    for half in range(2):
+        here = behind if (half == 1) != back else values
+        _transform(here, power, 1)
+        _shrink(here, power, factor)
+    return np.float32(1.0)
+
+
+@_jit
+def _restore(data, rows, values, scratch, signs):
+    """From the levels to the values: rotated back, and times the scales."""
+    factor = _rotate(values, rows, True)
+    halves = carray(pointer(data), COLUMNS, np.uint16)
+    bits = carray(pointer(scratch), COLUMNS, np.uint32)
+    scales = carray(pointer(scratch), COLUMNS, np.float32)
+    for c in range(COLUMNS):
+        bits[c] = np.uint32(halves[c]) << np.uint32(16)
+    for c in range(COLUMNS):
+        scales[c] = scales[c] * factor
+    for k in range(0, rows, 8):
+        _turn_and_scale(values + ROW * k, signs + k, scratch)
+
+
+@_jit
+def _factor(peak, scratch):
+    """A power of two that brings the largest magnitude near one, and its inverse."""
+    bits = carray(pointer(scratch), 2, np.int32)
+    numbers = carray(pointer(scratch), 2, np.float32)
+    numbers[0] = peak
+    exponent = min(max(bits[0] >> np.int32(23), np.int32(1)), np.int32(253))
+    bits[0], bits[1] = (np.int32(254) - exponent) << np.int32(23), exponent << np.int32(23)
+    return numbers[0], numbers[1]
+
+
+def rotated(bits: int) -> Codec:
+    """The codec with so many bits per value."""
+    stride = HEAD + BLOCK * bits // 8  # bytes of a block
+
+    @codec_function
+    def decode(data, first, count, scale, values, scratch):
+        """The values that the bytes read as."""
+        rows = (count + 63) // 64 * 8
+        begin = data + first // BLOCK * stride
+        if _power(rows) == rows:
+            for k in range(0, rows, 8):
+                _levels(begin + HEAD + bits * k, values + ROW * k, bits, 1)
+        else:
+            for k in range(0, rows, 8):
+                _levels(begin + HEAD + bits * k, values + ROW * k, bits, 0)
+        _restore(begin, rows, values, scratch, SIGNS.ctypes.data)
+
+    @codec_function
+    def encode(data, first, count, peak, values, scratch):
+        """The bytes of the values, which become what they read as."""
+        rows = (count + 63) // 64 * 8
+        begin = data + first // BLOCK * stride
+        halves = carray(pointer(begin), COLUMNS, np.uint16)
+        x = carray(pointer(values), COLUMNS * rows, np.float32)
+        sums = carray(pointer(scratch), 4 * COLUMNS, np.float32)
+        raw = carray(pointer(scratch), 4 * COLUMNS, np.int32)
+        signs, zero = SIGNS.ctypes.data, np.float32(0.0)
+        x[count:] = zero
+        factor, inverse = _factor(peak, scratch)
+        sums[:] = zero
+        whole = _power(rows) == rows
+        if whole:
+            for k in range(0, rows, 8):
+                _turn_and_square(values + ROW * k, signs + k, factor, scratch, 1)
+        else:
+            for k in range(0, rows, 8):
+                _turn_and_square(values + ROW * k, signs + k, factor, scratch, 0)
+        missing = _rotate(values, rows, False)
+        for c in range(COLUMNS):
+            size = np.sqrt(sums[c] / np.float32(rows))
+            sums[c] = missing / size if size > zero else zero
+        codes = begin + HEAD
+        if whole:
+            for k in range(0, rows, 8):
+                _quantize(values + ROW * k, codes + bits * k, scratch, scratch + ROW, bits, 1)
+        else:
+            for k in range(0, rows, 8):
+                _quantize(values + ROW * k, codes + bits * k, scratch, scratch + ROW, bits, 0)
+        for c in range(COLUMNS):
+            share = sums[COLUMNS + c] / sums[2 * COLUMNS + c]
+            sums[3 * COLUMNS + c] = share * missing * inverse
+        for c in range(COLUMNS):
+            number = raw[3 * COLUMNS + c]
+            even = (number >> np.int32(16)) & np.int32(1)
+            halves[c] = np.uint16((number + np.int32(0x7FFF) + even) >> np.int32(16))
+        _restore(begin, rows, values, scratch, signs)
+
+    return Codec(
+        f"rot{bits}", bits, encode, decode, pad=64, group=BLOCK, head=HEAD, sees_peaks=True,
+        omits_zeros=True,
+    )  # fmt: skip
+
+
+for width in sorted(LEVELS, reverse=True):
+    CODECS.add(f"rot{width}", rotated(width))
