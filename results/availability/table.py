@@ -27,6 +27,7 @@ NAMES = {
     "fedadavr": "FedAdaVR", "fedadavr-plus": "FedAdaVR+", "fedawe": "FedAWE",
 }  # fmt: skip
 TITLES = {"lq-2": "LQ-2", "dirichlet": "Dirichlet"}
+LEFT, RIGHT = 52, 86  # of the pictures, in percent
 Cell = tuple[float, float]
 Figure = Callable[[RunRecord], float]
 
@@ -98,6 +99,9 @@ def picture(partition: str, figures: dict[str, dict[Any, Cell]]) -> str:
     for ax, who in zip(axes, AVAILABILITIES, strict=True):
         for y, a in enumerate(order):
             key = (a, partition, who)
+            if figures["mean"][key][0] < LEFT:
+                ax.text(LEFT, y, f"◂ {figures['mean'][key][0]:.0f}", va="center", color="#35608d")
+                continue
             low, high = figures["least"][key][0], figures["most"][key][0]
             color = "#c2571a" if a.startswith("fedadavr") else "#35608d"
             ax.plot([low, high], [y, y], color=color, alpha=0.3, lw=5, solid_capstyle="round")
@@ -105,6 +109,7 @@ def picture(partition: str, figures: dict[str, dict[Any, Cell]]) -> str:
             ax.errorbar(figures["mean"][key][0], y, xerr=figures["mean"][key][1], fmt="o",
                         color=color, ms=5, lw=1)  # fmt: skip
         ax.set_title(who)
+        ax.set_xlim(LEFT, RIGHT)
         ax.grid(axis="x", alpha=0.3)
     axes[0].set_yticks(range(len(order)), [NAMES[a] for a in order])
     figure.supxlabel("accuracy, % (hollow: the quarter of the clients that came least)", fontsize=9)
@@ -147,6 +152,7 @@ def main() -> None:
         ):
             lines += [f"{title}, %:", "", *markdown(figures[what], p), ""]
     failed = sum(record.failure is not None for record in records.values())
+    lines += [(HERE / "waiting.md").read_text().rstrip(), ""]
     lines += ["## How often clients came", "", "Visits in 100 rounds, by quarters of the clients:",
               "", *visits_table(records), "",
               "## Settings", "", "Chosen on seed 41; in brackets the mean accuracy there.", "",

@@ -1,7 +1,7 @@
 """To wait, to wait until a deadline, or not to wait: accuracy at the same simulated time.
 
     python results/availability/waiting.py          # runs what is not in waiting.jsonl yet
-    python results/availability/waiting.py picture  # draws waiting.png and prints the table
+    python results/availability/waiting.py picture  # waiting.png and waiting.md
 
 100 clients of `fmnist_6k.py`, LQ-2, all always there, with log-normal speeds (deviation 1), ten
 under way at a time, 2,700 simulated seconds: about 100 rounds that wait for all. Each method has
@@ -125,7 +125,10 @@ def picture() -> None:
     figure, ax = plt.subplots(figsize=(7.5, 4))
     time = SECONDS * np.arange(1, EVALUATIONS + 1) / EVALUATIONS
     styles = {"waits for all": ":", "waits 15 s": "--", "steps at 5 replies": "-"}
-    print("| | settings | accuracy, % | steps | clients trained |\n|---|---|---|---|---|")
+    told = ["## To wait, or not to wait", "", "By simulated time, on LQ-2: see `waiting.py`.", "",
+            "![Accuracy by simulated time](waiting.png)", "",
+            "| | settings | accuracy, % | steps | clients trained |",
+            "|---|---|---|---|---|"]  # fmt: skip
     for method in METHODS:
         lines = [known[p] for p in chosen(method, known)]
         mean = np.mean([line["accuracy"] for line in lines], axis=0)
@@ -135,14 +138,17 @@ def picture() -> None:
         ends = [final(line) for line in lines]
         _, rate, client_rate, _ = lines[0]["point"]
         steps, trained = (np.mean([line[k] for line in lines]) for k in ("steps", "trained"))
-        print(f"| {method} | server-lr={rate:g}, client-lr={client_rate:g} | {np.mean(ends):.1f} ± "
-              f"{np.std(ends, ddof=1):.1f} | {steps:.0f} | {trained:.0f} |")  # fmt: skip
+        told.append(
+            f"| {method} | server-lr={rate:g}, client-lr={client_rate:g} | {np.mean(ends):.1f} ± "
+            f"{np.std(ends, ddof=1):.1f} | {steps:.0f} | {trained:.0f} |"
+        )
     ax.set_xlabel("simulated seconds")
     ax.set_ylabel("accuracy, %")
     ax.grid(alpha=0.3)
     ax.legend(frameon=False, fontsize=8)
     figure.tight_layout()
     figure.savefig(HERE / "waiting.png", dpi=130)
+    (HERE / "waiting.md").write_text("\n".join(told) + "\n")
 
 
 if __name__ == "__main__":
