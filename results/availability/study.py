@@ -36,7 +36,6 @@ CHOICES = {
     "fedstale": ("beta", (0.5, 0.9)),
     "fedadavr": ("server-lr", (0.003, 0.01)),
     "fedadavr-plus": ("server-lr", (0.003, 0.01)),
-    "fedawe": ("server-lr", (0.1, 0.3)),  # added when the ten had been run
 }
 CHOOSING_SEED, SEEDS = 41, (42, 43, 44)
 

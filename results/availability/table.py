@@ -24,7 +24,7 @@ from fedadavr.experiments.records import RunRecord, run_id
 NAMES = {
     "fedavg": "FedAvg", "fedyogi": "FedYogi", "scaffold": "SCAFFOLD", "feddyn": "FedDyn",
     "ghbm": "GHBM", "fedau": "FedAU", "fedvarp": "FedVARP", "fedstale": "FedStale",
-    "fedadavr": "FedAdaVR", "fedadavr-plus": "FedAdaVR+", "fedawe": "FedAWE",
+    "fedadavr": "FedAdaVR", "fedadavr-plus": "FedAdaVR+",
 }  # fmt: skip
 TITLES = {"lq-2": "LQ-2", "dirichlet": "Dirichlet"}
 LEFT, RIGHT = 52, 86  # of the pictures, in percent
