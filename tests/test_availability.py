@@ -240,7 +240,7 @@ def test_deadlines_are_met_by_the_fast() -> None:
     assert (shaken.answers(1, everyone) != shaken.answers(2, everyone)).any()
     pareto = find_dropout("deadline:seconds=20,median=10,tail=pareto,spread=0.5")
     for times in (1, 2, 4):  # P(duration > t) = (t_min / t)^(1 / spread), t_min = 20 / 2^spread
-        late = (pareto.durations(1, everyone) > 20 * times).mean()  # type: ignore[attr-defined]
+        late = (pareto.durations(1, everyone) > 20 * times).mean()
         assert late == pytest.approx(0.5 / times**2, abs=0.03)
     assert find_dropout(0.2).answers(1, everyone).mean() == pytest.approx(0.8, abs=0.03)
 
