@@ -116,6 +116,38 @@ def test_the_same_visit_twice_is_refused() -> None:
     assert server.round == 0
 
 
+def test_a_client_counts_with_its_share_however_often_it_comes() -> None:
+    """`max_share` bounds all replies of a client together."""
+    server = algorithm("fedavg", LAYOUT, clip=0.0, max_share=0.25)
+    four = [Update("a", LAYOUT.zeros() + 1, 10, difference=True, visit=v) for v in range(4)]
+    rest = [Update(c, LAYOUT.zeros(), 10, difference=True) for c in "bcde"]
+    w = server.step(LAYOUT.zeros(), [*four, *rest])
+    assert 0.2 < float(-w[0]) <= 0.25  # without the bound, a half
+
+
+@pytest.mark.parametrize(("field", "value"), [("age", -1), ("age", "x"), ("visit", [1])])
+def test_a_wrong_age_costs_only_its_reply(field: str, value: Any) -> None:
+    """One sentence, and the others are stepped with."""
+    server = algorithm("fedbuff", LAYOUT)
+    bad: Any = {"difference": True, field: value}
+    replies = [Update("a", LAYOUT.zeros() + 1, 3, **bad), Update("b", LAYOUT.zeros() + 1, 3)]
+    _, rejected = server.step_good(LAYOUT.zeros(), replies)
+    assert list(rejected) == ["a"]
+    assert f"its {field} must be a whole number from 0 up" in rejected["a"]
+
+
+def test_every_reply_of_a_client_must_be_of_its_node() -> None:
+    """Also the first of two; and a strange id beside it changes nothing of that."""
+    server = algorithm("fedadavr", LAYOUT)
+    server.step(LAYOUT.zeros(), [Update("a", LAYOUT.zeros() + 1, 3, owner=5)])
+    others = [Update("z\0", LAYOUT.zeros() + 1, 3, owner=9)]
+    foreign = Update("a", LAYOUT.zeros() + 1, 3, owner=7)
+    again = Update("a", LAYOUT.zeros() + 1, 3, owner=5, visit=1)
+    for replies in ([foreign], [foreign, *others], [foreign, again]):
+        with pytest.raises(Rejected, match="belongs to node 5, and node 7 claims it"):
+            server.step(LAYOUT.zeros(), replies)
+
+
 # --- who is under way ---
 
 
@@ -168,6 +200,8 @@ def test_a_step_goes_without_those_that_never_come() -> None:
     lost = buffered(dropout=1.0)
     arrivals = lost.next(server, 0)
     assert (arrivals.replies, arrivals.asked > 12, lost.clock > 0) == ([], True, True)
+    seldom = buffered(dropout=0.9, buffer=20)
+    assert [len(seldom.next(server, version).replies) for version in range(5)] == [20] * 5
     late = buffered(dropout="deadline:seconds=1.5")
     for version in range(5):
         for job in late.next(server, version).replies:

@@ -121,6 +121,22 @@ def test_a_rejected_reply_is_counted_and_costs_only_itself(
         assert len(looping.server.memory) > 5  # type: ignore[arg-type]
 
 
+def test_one_client_ends_no_run(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it is so fast that it alone makes three steps in a row."""
+    dropout = "deadline:seconds=1000,spread=2"
+    options: Any = {"clients_per_round": 20, "buffer": 1, "dropout": dropout}
+    with engine(federation, "fedbuff", **options) as running:
+        speeds = running.participation.dropout.durations(1, running.participation.clients)
+        fastest = int(np.argmin(speeds))
+    spoiled(monkeypatch, lambda job: job.client == fastest)
+    with engine(federation, "fedbuff", **options) as running:
+        reports = list(running.rounds(60))
+    assert sum(report.rejected for report in reports) > 3
+    for wrong in ({"buffer": 0}, {"buffer": 2.5}, {"clients_per_round": 0}):
+        with pytest.raises(ValueError, match="must be a whole number from 1 up"):
+            engine(federation, "fedbuff", **wrong)
+
+
 def test_a_loop_ends_only_when_nothing_finite_is_left(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

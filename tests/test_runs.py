@@ -275,6 +275,7 @@ RATES: dict[str, dict[str, Any]] = {
     "fedadam": {"server_lr": 0.01},
     "fedyogi": {"server_lr": 0.01},
     "cluster-fedvarp": {"clusters": 3},
+    "fedawe": {"clients_per_round": 20},  # who starts from its own last model must come often
 }
 
 

@@ -235,6 +235,8 @@ class Algorithm(ServerState, ABC):
     def _skip(self, w: Vector, out: Vector) -> Vector:
         log.warning("round %d has no updates: skipped, nothing changes", self.round + 1)
         self.staleness, self.clipped = 0.0, {}
+        if self.server_optimizer.learned is not None:
+            self.server_optimizer.learned.used = None  # there was no step
         out[...] = w
         return out
 

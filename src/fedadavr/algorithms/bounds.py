@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,19 +57,25 @@ def excessive_claims(server: Algorithm, what: str, updates: list[Update]) -> dic
 
 def owners_of(cohort: Cohort) -> list[int] | None:
     """The node of each record's client; None where a record is not one client's."""
-    if [*np.repeat(cohort.keys, np.diff(cohort.first))] != list(cohort.clients):
+    ends = list(pairwise(cohort.first.tolist()))
+    if any(
+        set(cohort.clients[a:b]) != {key} for key, (a, b) in zip(cohort.keys, ends, strict=True)
+    ):
         return None
-    return [cohort.owners[i] for i in cohort.first[1:] - 1]
+    return [cohort.owners[b - 1] for _, b in ends]
 
 
 def check_owners(cohort: Cohort, records: CohortRecords) -> None:
     """A client's id stays with the node that first used it."""
-    owners = owners_of(cohort) or [0] * len(records.records)
-    reasons = {
-        client: f"this id belongs to node {record.owner}, and node {owner} claims it"
-        for client, record, owner in zip(records.clients, records.records, owners, strict=True)
-        if record is not None and owner and record.owner not in (0, owner)
-    }
+    if owners_of(cohort) is None:
+        return
+    reasons = {}
+    for record, (a, b) in zip(records.records, pairwise(cohort.first.tolist()), strict=True):
+        first = record.owner if record is not None and record.owner else cohort.owners[a]
+        for client, owner in zip(cohort.clients[a:b], cohort.owners[a:b], strict=True):
+            if owner and first not in (0, owner):
+                why = f"this id belongs to node {first}, and node {owner} claims it"
+                reasons[client] = why
     if reasons:
         raise Rejected(reasons)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedadavr.algorithms.bounds import excessive_claims
-from fedadavr.algorithms.cohort import Cohort
+from fedadavr.algorithms.cohort import Cohort, Floats
 from fedadavr.algorithms.influence import shared_out
 from fedadavr.algorithms.replies import Rejected, Update, check_reply, key_of
 from fedadavr.algorithms.round import Weights
@@ -40,7 +40,7 @@ def gather(server: Algorithm, updates: list[Update]) -> tuple[Cohort, Weights]:
     if not whole.all():
         examples = np.where(whole, examples, np.maximum(1.0, np.rint(examples / UNIT)) * UNIT)
     if server.max_share is not None and len(keyed):
-        examples = shared_out(examples, server.max_share)
+        examples = _shared_out(examples, [u.client for u in replies], server.max_share)
     cohort = Cohort(
         clients=[u.client for u in replies],
         examples=examples,
@@ -59,19 +59,29 @@ def gather(server: Algorithm, updates: list[Update]) -> tuple[Cohort, Weights]:
     return cohort, weights
 
 
+def _shared_out(examples: Floats, clients: list[str], most: float) -> Floats:
+    """`shared_out`, where a client's replies count together."""
+    once = list(dict.fromkeys(clients))
+    if len(once) == len(clients):
+        return shared_out(examples, most)
+    place = np.array([once.index(client) for client in clients])
+    sums = np.bincount(place, examples).astype(np.float64)
+    return examples * (shared_out(sums, most) / sums)[place]
+
+
 def _checked(server: Algorithm, updates: list[Update]) -> Keyed:
     """The updates that are well formed, if all are."""
     reasons: dict[str, str] = {}
     keyed: Keyed = []
     ids = [u.client for u in updates if isinstance(u.client, str)]
-    visits = Counter((u.client, u.visit) for u in updates if isinstance(u.client, str))
+    visits = Counter((u.client, str(u.visit)) for u in updates if isinstance(u.client, str))
     needs_steps = server.name if server.needs.steps else None
     for update in updates:
         client = update.client
         try:
             if not isinstance(client, str):
                 raise TypeError(f"a client's id must be a string, got {type(client).__name__}")
-            if visits[client, update.visit] > 1:
+            if visits[client, str(update.visit)] > 1:
                 raise ValueError("came twice in one round")
             why = None if server.store is None else server.store.refuses(client)
             if why:

@@ -81,6 +81,9 @@ def check_reply(update: Update, layout: Layout, needs_steps: str | None) -> None
     """Raise unless the reply is well formed; `needs_steps` is the algorithm that asks for steps."""
     check_weight(update.examples)
     check_owner(update.owner)
+    for name, value in (("age", update.age), ("visit", update.visit)):
+        if type(value) is not int or not 0 <= value < 2**31:
+            raise ValueError(f"its {name} must be a whole number from 0 up, got {shown(value)}")
     if update.steps is not None or needs_steps:
         _check_steps(update.steps, needs_steps)
     weights = update.weights

@@ -36,7 +36,7 @@ class KeptRounds:
 
     store: str | None
     encrypt_with: str | Path | None
-    compress: Compress | None
+    _compress: Compress | None
     commit_every: int
     _resume: str
     _sampling_seed: int
@@ -115,7 +115,7 @@ class KeptRounds:
         log(INFO, "the model: %s", self._flat_model)
         store = None
         if self.store is not None:
-            store = open_store(self.store, self.encrypt_with, compress=self.compress)
+            store = open_store(self.store, self.encrypt_with, compress=self._compress)
         try:
             state = None if store is None else store.state()
             check_state(state, self._resume, self._algorithm, self._flat_model, self._where)

@@ -186,7 +186,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
             check_compression(compress)
             if store is None:
                 raise ValueError("compress goes with a store: there is nothing to compress")
-        self.compress = compress
+        self._compress = compress
         self._resume, self.on_round = resume, hooks
         self._remembers = probe.memory is not None
         self._naming = check_naming(identity, self._allowed, self._remembers)

@@ -123,7 +123,7 @@ class Engine:
     server : Algorithm
         The algorithm; its `client_lr` is the clients' rate.
     module : nn.Module
-        The model; its initial weights are the first model's.
+        The model; its initial weights are the first model's. It is trained in.
     federation : Federation
         The data.
     local_sgd : LocalSGD
@@ -189,6 +189,9 @@ class Engine:
         round: int = 0,
         patience: int = PATIENCE,
     ) -> None:
+        for name, value in (("clients_per_round", clients_per_round), ("buffer", buffer)):
+            if value is not None and (type(value) is not int or value < 1):
+                raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
         self.server, self.federation, self.local_sgd, self.seed = (
             server,
             federation,
@@ -200,6 +203,7 @@ class Engine:
         self.evaluate_examples = evaluate_examples
         self.round, self.patience = round, patience
         self._reasons: Counter[str] = Counter()  # of the rounds in a row that came to nothing
+        self._refused: set[str] = set()  # whose replies they were
         parameters = [p.detach().reshape(-1) for p in module.parameters()]
         first = torch.cat(parameters) if w is None else torch.from_numpy(w)
         out = 0 if buffer is None else clients_per_round  # models that are still out
@@ -401,9 +405,13 @@ class Engine:
     def _check_progress(self, round: int, rejected: dict[str, str]) -> None:
         """Rounds in a row that come to nothing end the run."""
         refused = self.server.influence.refused
-        self._reasons = self._reasons if refused else Counter()
+        if not refused:
+            self._reasons, self._refused = Counter(), set()
         self._reasons.update(rejected.values())
-        if refused >= self.patience:
+        self._refused |= rejected.keys()
+        # One client alone, which may be all of a buffer, ends nothing.
+        several = min(self.patience, len(self.federation.train_parts))
+        if refused >= self.patience and len(self._refused) >= several:
             lr, server_lr = self.server.client_lr, self.server.server_optimizer.lr
             raise Diverged(
                 f"round {round}: training has diverged, every reply of {refused} rounds in a row "

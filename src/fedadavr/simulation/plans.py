@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fedadavr.algorithms import Algorithm
 from fedadavr.simulation.participation import Participation
 
-PATIENCE = 10  # how often each client may be asked in vain before a step goes without a full buffer
+PATIENCE = 10  # times the clients: so many asked in vain, in a row, and a step goes with less
 
 
 class Job(NamedTuple):
@@ -140,13 +140,14 @@ class Buffered(Plan):
         clients = self.participation.clients
         there = self.participation.availability.available(version + 1, clients)
         replies: list[Job] = []
-        before, most = self._number, self._number + self.buffer + PATIENCE * clients.number
+        before, most = self._number, self._number + PATIENCE * clients.number
         self._send(server, version, there)
         while self.jobs and len(replies) < self.buffer and self._number < most:
             job = self.jobs.pop(0)
             self.clock = job.due
             if job.answers:
                 replies.append(job)
+                most = self._number + PATIENCE * clients.number
             if len(replies) < self.buffer:  # with the last one comes another model
                 self._send(server, version, there)
         return Arrivals(replies, len(there), self._number - before)

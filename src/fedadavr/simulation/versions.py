@@ -14,7 +14,8 @@ class Versions:
     """Models by the number of steps that made them, in slots of one tensor that workers share."""
 
     def __init__(self, first: Tensor, round: int, slots: int) -> None:
-        self.tensor = first.repeat(slots, 1)
+        self.tensor = torch.empty(slots, len(first))  # pages that nobody writes cost nothing
+        self.tensor[0] = first
         self._slots = {round: 0}
 
     def slot(self, version: int) -> int:
@@ -28,6 +29,8 @@ class Versions:
     def new(self, version: int) -> Vector:
         """Room for one more model."""
         free = set(range(len(self.tensor))) - set(self._slots.values())
+        if not free:
+            raise ValueError("there is no room for so many models: was the state that of others?")
         self._slots[version] = min(free)
         return self[version]
 

@@ -51,7 +51,7 @@ class JobResult(NamedTuple):
 class SharedBuffers:
     """What workers read from and write to; tensors in memory that all processes share."""
 
-    models: Tensor  # the last two models, by the parity of their round
+    models: Tensor  # the models in use, each in a slot
     replies: Tensor
     corrections: Tensor | None
 
