@@ -291,7 +291,11 @@ class Remembering(Algorithm):
             population=self._population(),
             store=self.store,
             prune_after=self.prune_after,
+            staleness_half_life=self._half_life(),
         )
+
+    def _half_life(self) -> float | None:
+        return None
 
     def _weights(self) -> Weighting:
         """Whether the total weighs clients by their examples or each by one."""
@@ -320,16 +324,8 @@ class Fading(Remembering):
     staleness_half_life: float | None = None
     """After so many rounds what is remembered of a client counts half; None: always the same."""
 
-    def _memory(self, codec: str) -> ClientMemory:
-        return ClientMemory(
-            self.layout,
-            codec,
-            weights=self._weights(),
-            population=self._population(),
-            store=self.store,
-            prune_after=self.prune_after,
-            staleness_half_life=self.staleness_half_life,
-        )
+    def _half_life(self) -> float | None:
+        return self.staleness_half_life
 
 
 @dataclass(eq=False)
