@@ -47,8 +47,8 @@ numpydoc_xref_param_type = False
 
 # Other packages are not on this site; of ours, these are no part of the reference.
 OTHERS = "numpy torch flwr lmdb redis collections typing types pathlib abc"
-INNER = "ServerState CohortRecords RecordTable Backend PendingEvaluation"
-ALIASES = "Vector Floats Parts Weights TrustRatio Message nn.Module"  # as the source has them
+INNER = "Support ServerState CohortRecords RecordTable Backend PendingEvaluation"
+ALIASES = "Rate Vector Floats Parts Weights TrustRatio Message nn.Module"  # as the source has them
 nitpick_ignore_regex = [
     ("py:.*", rf"({OTHERS.replace(' ', '|')})\..*"),
     ("py:class", r"fedadavr\.(kernels|models\.fast)\..*"),
