@@ -194,10 +194,12 @@ def test_an_algorithm_from_outside_is_a_flower_strategy(trusting: str, tmp_path:
 def change_default(monkeypatch: pytest.MonkeyPatch, cls: Any, name: str, value: Any) -> None:
     """As if a new version had another default."""
     from fedadavr import settings
+    from fedadavr.experiments import experiment
 
     monkeypatch.setitem(cls.__init__.__kwdefaults__, name, value)
     monkeypatch.setattr(cls.__dataclass_fields__[name], "default", value)
     settings._settings_of.cache_clear()
+    experiment._in_use.cache_clear()  # another test may have asked for the same
 
 
 def old_config(out: Path, *given: str) -> None:
