@@ -17,7 +17,7 @@ from fedadavr.cli import main
 from fedadavr.experiments.quadratic import Quadratic
 from fedadavr.experiments.run import RunOptions, run
 from fedadavr.simulation.participation import Participation
-from fedadavr.simulation.plans import Buffered, Job, Rounds, visits
+from fedadavr.simulation.schedules import Buffered, Job, Rounds, visits
 from tests import reference
 from tests.test_runs import outcome, small
 
@@ -159,8 +159,8 @@ def buffered(availability: str = "uniform", dropout: Any = "none", **sizes: int)
 
 def test_replies_come_in_the_order_of_a_simulated_clock() -> None:
     """As a queue of events has it, written anew: who is asked when, from which model."""
-    plan, server = buffered(), algorithm("fedbuff", LAYOUT)
-    durations = plan.participation.dropout.durations(1, plan.participation.clients)
+    schedule, server = buffered(), algorithm("fedbuff", LAYOUT)
+    durations = schedule.participation.dropout.durations(1, schedule.participation.clients)
     queue: list[Any] = []
     number, clock = 0, 0.0
     for version in range(30):
@@ -174,20 +174,21 @@ def test_replies_come_in_the_order_of_a_simulated_clock() -> None:
                 heapq.heappush(queue, (clock + durations[client], number, client, version))
             clock, *reply = heapq.heappop(queue)
             replies.append(reply)
-        got = plan.next(server, version)
+        got = schedule.next(server, version)
         assert [[j.number, j.client, j.version] for j in got.replies] == replies
-        assert (plan.clock, got.there) == (clock, 12)
+        assert (schedule.clock, got.there) == (clock, 12)
 
 
 def test_a_fast_client_answers_twice_and_an_old_model_stays_out() -> None:
     """What the mode is for: some come several times in a buffer, others are many steps old."""
-    plan, server = buffered(buffer=6), algorithm("fedbuff", LAYOUT)
+    schedule, server = buffered(buffer=6), algorithm("fedbuff", LAYOUT)
     ages, again = [], 0
     for version in range(40):
-        replies = plan.next(server, version).replies
+        replies = schedule.next(server, version).replies
         ages += [version - job.version for job in replies]
         again += max(visits(replies))
-        assert len({job.client for job in plan.jobs}) == len(plan.jobs)  # nobody twice under way
+        under_way = {job.client for job in schedule.jobs}
+        assert len(under_way) == len(schedule.jobs)  # nobody twice
     assert max(ages) >= 3
     assert again > 0
 
@@ -276,10 +277,10 @@ def test_the_engine_starts_fedawe_where_its_clients_were() -> None:
     """Each from the model after the round that it came to last, which is kept as long."""
     clients = Clients(6, 5, [10] * 6)
     who = Participation(find_availability("uniform"), find_dropout("none"), clients)
-    plan, server = Rounds(who, 2), algorithm("fedawe", LAYOUT)
+    schedule, server = Rounds(who, 2), algorithm("fedawe", LAYOUT)
     last = dict.fromkeys(range(6), 0)
     for version in range(12):
-        jobs = plan.next(server, version).replies
+        jobs = schedule.next(server, version).replies
         assert [job.version for job in jobs] == [last[job.client] for job in jobs]
         last |= {job.client: version + 1 for job in jobs}
-        assert plan.versions == set(last.values())
+        assert schedule.versions == set(last.values())

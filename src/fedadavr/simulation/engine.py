@@ -27,7 +27,7 @@ from fedadavr.clients import LocalSGD
 from fedadavr.data import Federation
 from fedadavr.sampling import CAP, EVALUATE, sample
 from fedadavr.simulation.participation import Participation, clients_of
-from fedadavr.simulation.plans import Arrivals, Buffered, Job, Plan, Rounds, visits
+from fedadavr.simulation.schedules import Arrivals, Buffered, Job, Rounds, Schedule, visits
 from fedadavr.simulation.versions import Versions
 from fedadavr.simulation.workers import (
     EvaluateJob,
@@ -217,13 +217,13 @@ class Engine:
             clients_of(federation, seed, local_sgd.epochs),
         )
         self.participation.count(server, round + 1)
-        self._plan: Plan
+        self._schedule: Schedule
         if buffer is None:
-            self._plan = Rounds(self.participation, clients_per_round)
+            self._schedule = Rounds(self.participation, clients_per_round)
         else:
             server.check_buffered()
-            self._plan = Buffered(self.participation, clients_per_round, buffer)
-        self._state, self._out = self._plan.state_dict(), self._plan.versions
+            self._schedule = Buffered(self.participation, clients_per_round, buffer)
+        self._state, self._out = self._schedule.state_dict(), self._schedule.versions
         self._training: Arrivals | None = None
         self._evaluating: tuple[int, dict[int, int], int] | None = None
         self._pending: PendingEvaluation | None = None
@@ -307,8 +307,8 @@ class Engine:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state made by `state_dict` after as many rounds."""
-        self._plan.load_state_dict(state)
-        self._state, self._out = self._plan.state_dict(), self._plan.versions
+        self._schedule.load_state_dict(state)
+        self._state, self._out = self._schedule.state_dict(), self._schedule.versions
         self._models.load({int(v): model for v, model in state.get("models", {}).items()})
 
     # --- training ---
@@ -317,7 +317,7 @@ class Engine:
         """Hand the training whose replies come next to the workers."""
         if self._training is not None:
             return
-        self._training = self._plan.next(self.server, self.round)
+        self._training = self._schedule.next(self.server, self.round)
         replies = self._training.replies
         self._allocate_buffers(len(replies), self.server.needs.correction)
         assert self._buffers is not None
@@ -353,12 +353,12 @@ class Engine:
             if str(job.client) not in lost
         ]
         round = self.round + 1
-        self._models.keep({self.round, *(job.version for job in jobs), *self._plan.versions})
+        self._models.keep({self.round, *(job.version for job in jobs), *self._schedule.versions})
         report, rejected = self._step(updates, lost, self._models.new(round))
         ages = [self.round - job.version for job in jobs]
         self.round = round
         # As it is now: the next training may begin any time.
-        self._state, self._out = self._plan.state_dict(), self._plan.versions
+        self._state, self._out = self._schedule.state_dict(), self._schedule.versions
         self.participation.count(self.server, round + 1)  # part of this round's state
         self._check_progress(round, rejected)
         good = [k for k, job in enumerate(jobs) if str(job.client) not in rejected]
@@ -372,7 +372,7 @@ class Engine:
             report | ({"rejected": len(rejected)} if rejected else {}),
             arrivals.there,
             arrivals.asked,
-            self._plan.clock,
+            self._schedule.clock,
             float(np.mean(ages)) if ages else 0.0,
         )
 

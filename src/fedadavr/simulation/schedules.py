@@ -35,7 +35,7 @@ class Arrivals(NamedTuple):
     asked: int
 
 
-class Plan(ABC):
+class Schedule(ABC):
     """The simulated clock, and what happens until the next step."""
 
     clock: float = 0.0
@@ -66,7 +66,7 @@ class Plan(ABC):
         self.clock = float(state["clock"])
 
 
-class Rounds(Plan):
+class Rounds(Schedule):
     """A cohort is asked, and the server waits for all of it, or until a deadline."""
 
     def __init__(self, participation: Participation, clients_per_round: int) -> None:
@@ -113,7 +113,7 @@ class Rounds(Plan):
             self._last = {int(client): int(version) for client, version in state["last"].items()}
 
 
-class Buffered(Plan):
+class Buffered(Schedule):
     """The server does not wait: so many clients are under way, and so many replies make a step.
 
     Whenever a reply comes, or does not come in time, another client of those that are there is
