@@ -1,74 +1,46 @@
-"""The regrets and the choice of STUDY.md, from the records as far as they are.
+"""The regrets and the choice of STUDY.md, from `records.jsonl` as far as it is.
 
-python choose.py                          tables of all parts, and the choice
-python choose.py --words --all            the candidates, for `fedadavr sweep --algorithms`
-python choose.py --words --best 3 --parts core
+python results/no-knobs/choose.py         the tables of all parts, and the choice
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections import defaultdict
-from pathlib import Path
 from statistics import mean
-from typing import Any
 
-from fedadavr.experiments.experiment import Experiment
-from fedadavr.experiments.records import read
+from run import TRAININGS, Case, lines
 
-HERE = Path(__file__).parent
-CHOOSING = ("core", "axes")
-CHANCE = 10.0  # what a run counts with that diverged
+CHOOSING = ("core", "finals", "axes")
+SERVED = ("last", "averaged")
 TIE = 0.5  # points of the largest regret
 
-_PLAIN = ("1.0", "0.3", "0.5", "0.7", "1.3", "1.6")
-_ADAPTIVE = (
-    "optimizer=adam,server-lr=0.01", "optimizer=adam,server-lr=0.003",
-    "optimizer=adam,server-lr=learned", "optimizer=yogi,beta2=0.99,eps=0.001,server-lr=0.01",
-    "optimizer=yogi,beta2=0.99,eps=0.001,server-lr=learned",
-    "optimizer=adam,eps=0.001,server-lr=learned",
-)  # fmt: skip
-CANDIDATES: dict[str, tuple[str, ...]] = {
-    "fedavg": tuple(f"fedavg:server-lr={rate}" for rate in _PLAIN),
-    "fedvarp": tuple(f"fedvarp:server-lr={rate}" for rate in _PLAIN),
-    "fedyogi": tuple(
-        f"fedyogi:server-lr={rate}"
-        for rate in ("0.01", "0.003", "0.03", "learned", "0.003,tau=1e-08", "learned,tau=1e-08")
-    ),
-    "fedadavr": tuple(f"fedadavr:{words}" for words in _ADAPTIVE),
-    "fedadavr-plus": tuple(f"fedadavr-plus:{words}" for words in _ADAPTIVE),
-}
-"""By algorithm; the first is today's default."""
-
-Figures = dict[str, dict[str, float]]
-"""By candidate and cell."""
+Candidate = tuple[str, str]
+"""A training, and which model is served."""
+Figures = dict[Candidate, dict[str, float]]
+"""By candidate and cell, the mean over the seeds."""
 
 
-def words_of(experiment: Experiment) -> str | None:
-    """The candidate that a run is of; None if it is of none."""
-    told = experiment.settings
-    for words in CANDIDATES.get(experiment.algorithm, ()):
-        plain = Experiment.of(dataset="mnist", clients=10).with_algorithm(words).resolved()
-        if plain.settings == told:
-            return words
-    return None
+def cell_of(line: Case) -> str:
+    """Where a run was made."""
+    told = f"{line['dataset']} {line['partition']}, client rate {line['client_lr']:g}"
+    told += f", {line['clients_per_round']} of {line['clients']}, {line['rounds']} rounds"
+    return told + ("" if line["availability"] == "uniform" else f", {line['availability']}")
 
 
 def figures(parts: tuple[str, ...]) -> Figures:
-    """The mean over seeds in each cell."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    paths = [path for part in parts if (path := HERE / part / "records.jsonl").exists()]
-    names: dict[Any, str | None] = {}
-    for record in read(paths) if paths else []:
-        e = record.experiment
-        words = names.setdefault((e.algorithm, e.settings), words_of(e))
-        if words is not None:
-            cell = f"{e.dataset} {e.partition} {e.clients}/{e.clients_per_round} {e.rounds} rounds"
-            cell += f" {e.client_lr:g} {e.availability}"
-            accuracy = CHANCE if record.failure else record.final_accuracy
-            found[words][cell].append(CHANCE if accuracy is None else accuracy)
-    return {words: {c: mean(x) for c, x in cells.items()} for words, cells in found.items()}
+    """Of the candidates that have all seeds of all cells which somebody has."""
+    found: dict[Candidate, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    runs: set[tuple[str, int]] = set()
+    for line in lines():
+        if line["part"] in parts:
+            runs.add((cell_of(line), line["seed"]))
+            for served in SERVED:
+                found[line["words"], served][cell_of(line)][line["seed"]] = line[served]
+    return {
+        candidate: {cell: mean(seeds.values()) for cell, seeds in cells.items()}
+        for candidate, cells in found.items()
+        if all(seed in cells.get(cell, {}) for cell, seed in runs)
+    }
 
 
 def regrets(found: Figures) -> Figures:
@@ -77,70 +49,90 @@ def regrets(found: Figures) -> Figures:
     for cells in found.values():
         for cell, value in cells.items():
             best[cell] = max(best[cell], value)
-    return {words: {c: best[c] - x for c, x in cells.items()} for words, cells in found.items()}
+    return {
+        who: {cell: best[cell] - x for cell, x in cells.items()} for who, cells in found.items()
+    }
 
 
-def ranked(name: str, regret: Figures) -> list[str]:
-    """An algorithm's candidates in the cells that all that are left have, the best first.
+def ranked(name: str, regret: Figures) -> list[Candidate]:
+    """An algorithm's candidates, the best first.
 
     The smallest largest regret; among those within `TIE` of it, the smallest mean.
     """
-    own = {words: regret[words] for words in CANDIDATES[name] if regret.get(words)}
-    most = max((len(cells) for cells in own.values()), default=0)
-    left = {words: cells for words, cells in own.items() if len(cells) == most}
-    order: list[str] = []
+    left = {who: cells for who, cells in regret.items() if who[0] in TRAININGS[name]}
+    order: list[Candidate] = []
     while left:
         least = min(max(cells.values()) for cells in left.values())
-        near = [words for words, cells in left.items() if max(cells.values()) <= least + TIE]
-        first = min(near, key=lambda words: mean(left[words].values()))
+        near = [who for who, cells in left.items() if max(cells.values()) <= least + TIE]
+        first = min(near, key=lambda who: mean(left[who].values()))
         order.append(first)
         del left[first]
     return order
 
 
-def show(parts: tuple[str, ...]) -> None:
+def finalists() -> list[str]:
+    """Of each algorithm the two best trainings after the core, and its default."""
+    regret, found = regrets(figures(("core",))), []
+    for name, own in TRAININGS.items():
+        order = list(dict.fromkeys(words for words, _ in ranked(name, regret)))
+        if not order:
+            raise SystemExit(f"{name} has not all of its core runs: run that part first")
+        found += [words for words in own if words in (*order[:2], own[0])]
+    return found
+
+
+def chosen(*names: str) -> list[str]:
+    """The training that was chosen of each algorithm."""
+    regret = regrets(figures(CHOOSING))
+    return [ranked(name, regret)[0][0] for name in names or TRAININGS]
+
+
+def show(title: str, parts: tuple[str, ...]) -> None:
     """Each candidate's largest and mean regret, and where it is largest."""
-    regret = regrets(figures(parts))
+    found = figures(parts)
+    if not found:
+        return
+    regret = regrets(found)
+    number = len(next(iter(found.values())))
     print(
-        f"\n## {', '.join(parts)}\n\n| candidate | cells | largest | where | mean |\n|" + "---|" * 5
+        f"\n## {title}: {number} cells\n\n| | served | largest regret | where | mean regret | mean |"
     )
-    for name in CANDIDATES:
-        for words in ranked(name, regret):
-            cells = regret[words]
+    print("|---|---|---|---|---|---|")
+    for name in TRAININGS:
+        for who in ranked(name, regret):
+            cells = regret[who]
             worst = max(cells, key=lambda cell: cells[cell])
-            print(f"| {words} | {len(cells)} | {cells[worst]:.1f} | {worst} "
-                  f"| {mean(cells.values()):.1f} |")  # fmt: skip
+            print(f"| {who[0]} | {who[1]} | {cells[worst]:.1f} | {worst} | "
+                  f"{mean(cells.values()):.1f} | {mean(found[who].values()):.1f} |")  # fmt: skip
+
+
+def table(title: str, parts: tuple[str, ...]) -> None:
+    """Every figure: cells down, candidates across."""
+    found = figures(parts)
+    if not found:
+        return
+    print(f"\n## {title}: accuracy, %\n")
+    print("| | " + " | ".join(f"{words}, {served}" for words, served in found) + " |")
+    print("|" + "---|" * (len(found) + 1))
+    for cell in next(iter(found.values())):
+        print(f"| {cell} | " + " | ".join(f"{found[who][cell]:.1f}" for who in found) + " |")
 
 
 def main() -> None:
-    """Print words or tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--words", action="store_true")
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("--best", type=int, default=1)
-    parser.add_argument("--parts", nargs="*", default=CHOOSING)
-    parser.add_argument("--and-default", action="store_true")
-    told = parser.parse_args()
-    parts = tuple(told.parts)
-    if not told.words:
-        for group in (CHOOSING, ("fmnist",), ("cifar10",)):
-            show(group)
-        regret = regrets(figures(CHOOSING))
-        print(json.dumps({name: (ranked(name, regret) or [None])[0] for name in CANDIDATES}))
-        return
-    if told.all:
-        print(*(words for each in CANDIDATES.values() for words in each))
-        return
-    regret = regrets(figures(parts))
-    chosen: list[str] = []
-    for name, own in CANDIDATES.items():
-        best = ranked(name, regret)[: told.best]
-        if not best:
-            raise SystemExit(f"{name} has no records in {', '.join(parts)}: run these parts first")
-        chosen += [
-            words for words in own if words in best or (told.and_default and words == own[0])
-        ]
-    print(*chosen)
+    """Print all."""
+    show("The core, seed 51, all trainings", ("core",))
+    show("Choosing: core, finals, axes", CHOOSING)
+    regret = regrets(figures(CHOOSING))
+    for name, own in TRAININGS.items():
+        order = ranked(name, regret)
+        if order:
+            old, new = regret[own[0], "last"], regret[order[0]]
+            print(f"\nchosen of {name}: {order[0][0]}, {order[0][1]}: largest regret "
+                  f"{max(new.values()):.1f} (default {max(old.values()):.1f}), mean "
+                  f"{mean(new.values()):.1f} ({mean(old.values()):.1f})")  # fmt: skip
+    show("Fashion-MNIST", ("fmnist",))
+    for part in (*CHOOSING[1:], "fmnist", "starts", "paper"):
+        table(part, (part,))
 
 
 if __name__ == "__main__":
