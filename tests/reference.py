@@ -164,9 +164,11 @@ class Optimizer:
     learned: bool = False
     a: float = 0.0
     p: Any = 0.0
+    first: float = 0.0
 
     def step(self, w: Array, G: Array) -> Array:
         if self.learned and self.t == 0:
+            self.first = float(np.linalg.norm(w))
             u = float(np.linalg.norm(w)) if self.name == "lamb" else np.sqrt(w.size)
             self.lr = min(self.lr, self.longest(w) / u)
         lr, after = self.lr, self.move(w, G)
@@ -174,10 +176,10 @@ class Optimizer:
             self.learn(w, G + self.weight_decay * w, float(np.linalg.norm(w - after)) / lr)
         return after
 
-    @staticmethod
-    def longest(w: Array) -> float:
-        """A tenth of the model, whose weights count as 0.01 at least."""
-        return 0.1 * max(float(np.linalg.norm(w)), 0.01 * float(np.sqrt(w.size)))
+    def longest(self, w: Array) -> float:
+        """A tenth of the model, or of the first; a model's weights count as 0.01 at least."""
+        least, length = 0.01 * float(np.sqrt(w.size)), float(np.linalg.norm(w))
+        return 0.1 * max(length if self.first < least else min(length, self.first), least)
 
     def learn(self, w: Array, G: Array, u: float) -> None:
         """lr exp(a / 2), where a averages the cosines of G and the mean p of those before."""

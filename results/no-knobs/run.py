@@ -32,7 +32,7 @@ AXES: tuple[dict[str, Any], ...] = (
     {"clients_per_round": 15}, {"rounds": 200}, {"availability": "independent:p=0.2,each=beta"},
 )  # fmt: skip
 """One at a time, beside 500 clients, 5 per round, 100 rounds, uniformly there."""
-POWER = 8  # of the average, as in fedadavr.algorithms.averaging
+POWER = 8  # of the average, as in fedadavr.memory.average
 
 _PLAIN = ("1.0", "0.3", "0.6", "1.5")
 _ADAPTIVE = ("optimizer=adam,server-lr=0.01", "optimizer=adam,server-lr=0.003",

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedadavr.algorithms import bounds
+from fedadavr.memory.average import ModelAverage
 from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction, Floats, Stored
 from fedadavr.algorithms.gathering import gather
 from fedadavr.algorithms.influence import Influence
@@ -58,6 +59,8 @@ class Algorithm(ServerState, ABC):
     """Reject a reply that claims more local steps; None: as with `max_examples`."""
     max_share: float | None = None
     """The largest share of a cohort's examples that one client counts with; None: any."""
+    averaging: bool = False
+    """Serve a mean of the models so far, in which late ones count most; train on the last."""
     store: Store | None = None
     """Where the client memory lives and `commit` writes; None: in RAM, and nothing is kept."""
     snapshot_every: int | None = None
@@ -72,6 +75,7 @@ class Algorithm(ServerState, ABC):
     torn: bool = field(init=False, repr=False, default=False)
     """Whether a step was broken off half-way: the state is then no round's, and never committed."""
     influence: Influence = field(init=False, repr=False, default_factory=Influence)
+    average: ModelAverage | None = field(init=False, repr=False, default=None)
     clipped: dict[str, float] = field(init=False, repr=False, default_factory=dict)
     """The clients whose updates the last round clipped, and how long they were."""
 
@@ -83,6 +87,7 @@ class Algorithm(ServerState, ABC):
         every = self.snapshot_every
         if every is not None and (type(every) is not int or every < 1):
             raise ValueError(f"snapshot_every must be a whole number from 1 up, got {every!r}")
+        self.average = ModelAverage(self.layout) if self.averaging else None
         self._notes: dict[int, Any] = {}  # what rounds have reported since the last commit
         self.memory = self._build_memory()
         self.server_optimizer = self._build_optimizer()
@@ -211,6 +216,8 @@ class Algorithm(ServerState, ABC):
             round.dismiss()
             self.torn = False
             raise
+        if self.average is not None and self.round:  # the first model is nobody's result
+            self.average.take(w)
         round.advance(go, step, out)
         self.clipped = round.close()
         self.staleness = round.staleness
@@ -219,6 +226,12 @@ class Algorithm(ServerState, ABC):
             self._notes[self.round] = note
         self.torn = False
         return out
+
+    def served(self, w: Vector) -> Vector:
+        """What is evaluated and handed out where w is the newest model: w, or the average."""
+        if self.average is None or not self.round:
+            return w
+        return self.average.served(w)
 
     def _check_models(self, w: Vector, out: Vector | None) -> Vector:
         """Raise unless the server can step from `w` to `out`; `w`, copied where it must be."""

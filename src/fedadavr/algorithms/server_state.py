@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from fedadavr.memory.average import ModelAverage
 from fedadavr.algorithms.influence import Influence
 from fedadavr.algorithms.replies import bad_vector
 from fedadavr.memory import ClientMemory
@@ -36,6 +37,7 @@ class ServerState:
     vectors: VectorMemory | None
     server_optimizer: Optimizer
     influence: Influence
+    average: ModelAverage | None
     clipped: dict[str, float]
     torn: bool
     _notes: dict[int, Any]  # what rounds have reported since the last commit
@@ -61,7 +63,7 @@ class ServerState:
             "memory": None if self.memory is None else self.memory.state_dict(copy=copy),
             "kinds": None if self.vectors is None else self.vectors.state_dict(copy=copy),
             "influence": self.influence.state_dict(),
-        }
+        } | ({} if self.average is None else {"average": self.average.state_dict(copy=copy)})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state made by `state_dict`; one that does not fit changes nothing."""
@@ -80,6 +82,8 @@ class ServerState:
                 )
         self.server_optimizer.check_state(state["optimizer"])
         self.influence.check_state(state.get("influence"))  # states of 0.1 have none
+        if self.average is not None:
+            self.average.check_state(state.get("average"))
         if self.vectors is not None:
             self.vectors.check_state(state["kinds"])
         if self.memory is not None:
@@ -87,6 +91,8 @@ class ServerState:
             self.memory.load_state_dict(state["memory"])
         self.server_optimizer.load_state_dict(state["optimizer"])
         self.influence.load_state_dict(state.get("influence"))
+        if self.average is not None:
+            self.average.load_state_dict(state.get("average"))
         self.clipped = {}
         if self.vectors is not None:
             self.vectors.load_state_dict(state["kinds"])

@@ -110,6 +110,11 @@ class Model:
         """The dtype of each array, in their order."""
         return {name: str(role.dtype) for name, role in self.roles.items()}
 
+    @property
+    def statistics(self) -> list[str]:
+        """The buffers that are statistics of one model, as batch normalization has them."""
+        return [name for name in self.buffers if name.endswith(BUFFERS)]
+
     def split(self, record: ArrayRecord) -> tuple[list[Values], dict[str, Values]]:
         """The parameters (float32, in order) and the buffers of a reply; checks all of them."""
         if record.keys() != self.roles.keys():

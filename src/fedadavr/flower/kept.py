@@ -120,6 +120,10 @@ class KeptRounds:
             state = None if store is None else store.state()
             check_state(state, self._resume, self._algorithm, self._flat_model, self._where)
             server = self._build(self._flat_model.layout, store)
+            if server.average is not None and self._flat_model.statistics:
+                log(WARNING, "averaging: %s belongs to the last model, so that one is served, not "
+                    "a mean", self._flat_model.statistics[0])  # fmt: skip
+                server.average = None
             self._w, self.buffer_values = self._flat_model.flatten(arrays)
             self._next = np.zeros_like(self._w)
             kept = server.restore()
@@ -158,6 +162,16 @@ class KeptRounds:
             {name: Array(np.asarray(values)) for name, values in arrays.items()})  # fmt: skip
         self._prepare(record)
         self._take(record)
+
+    @property
+    def served_arrays(self) -> ArrayRecord | None:
+        """What `start` evaluates and returns: the model, or with `averaging` a mean of the models.
+
+        Clients train on `current_arrays`.
+        """
+        if self.server is None or self.server.average is None:
+            return self.current_arrays
+        return self._flat_model.record(self.server.served(self._w), self.buffer_values)
 
     def _take(self, arrays: ArrayRecord) -> None:
         """What is sent is the model from now on: a loop or a subclass may have changed it."""

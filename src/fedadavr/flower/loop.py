@@ -63,7 +63,7 @@ class Loop:
                 if hasattr(hook, "end"):
                     ends.callback(hook.end)
             arrays = self._rounds(arrays, done, last)
-        result = Result(arrays=arrays)
+        result = Result(arrays=self._served(arrays))
         self._history.fill(result)
         log(INFO, "finished in %.2f s", time.monotonic() - began)
         for line in str(result).splitlines():
@@ -99,7 +99,7 @@ class Loop:
 
     def _evaluate(self, round: int, arrays: ArrayRecord) -> bool:
         """Have a round's model evaluated, by clients and here; whether it was the last."""
-        strategy = self._strategy
+        strategy, arrays = self._strategy, self._served(arrays)
         replies = self._grid.send_and_receive(
             messages=strategy.configure_evaluate(round, arrays, self._evaluate_config, self._grid),
             timeout=self._timeout,
@@ -108,6 +108,12 @@ class Loop:
         if self._evaluate_fn is not None:
             self._say(round, MEASURED, self._measure(round, arrays))
         return self._finish(round, arrays)
+
+    def _served(self, arrays: ArrayRecord) -> ArrayRecord:
+        """What is evaluated, told and returned in place of the model that clients train on."""
+        server = self._strategy.server
+        average = None if server is None else server.average
+        return arrays if average is None else self._strategy.served_arrays or arrays
 
     def _measure(self, round: int, arrays: ArrayRecord) -> Any:
         assert self._evaluate_fn is not None

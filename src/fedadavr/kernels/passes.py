@@ -650,6 +650,17 @@ def finish(lo, hi, blocks, step, rates, w, out):
 
 
 @_jit
+def blend(lo, hi, blocks, share, x, w, out):
+    """out <- x + share * (w - x); `out` may be x."""
+    part = np.float32(share)
+    for b in range(lo, hi):
+        a, z = blocks.start[b], blocks.stop[b]
+        left, right, to = x[a:z], w[a:z], out[a:z]
+        for j in range(z - a):
+            to[j] = left[j] + part * (right[j] - left[j])
+
+
+@_jit
 def peaks(lo, hi, blocks, x, peak):
     """The largest magnitude in each block of a vector, by its bits."""
     for b in range(lo, hi):

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedadavr.memory.average import ModelAverage
 from fedadavr.memory.verify import AnyStore
 from fedadavr.stores.store import StoreError
 from fedadavr.vector import Layout
 
 
 def stored_model(store: AnyStore) -> tuple[int, dict[str, npt.NDArray[Any]]]:
-    """The last round, and the arrays of its model, in the model's own order."""
+    """The last round, and the arrays of the model that is served, in the model's own order."""
     state = store.state()
     if state is None:
         raise ValueError(f"{store.where} holds no rounds yet, so there is no model in it")
@@ -22,6 +23,10 @@ def stored_model(store: AnyStore) -> tuple[int, dict[str, npt.NDArray[Any]]]:
         w, extra = np.asarray(state["w"], np.float32), state["extra"]
         if w.shape != (layout.size,):
             raise ValueError
+        if (kept := state["server"].get("average")) is not None:
+            average = ModelAverage(layout)
+            average.load_state_dict(kept)
+            w = average.served(w)
         arrays: dict[str, Any] = layout.split(w) | dict(extra.get("buffers", {}))
         dtypes = extra.get("dtypes", {})  # stores of 0.1 have none, and float32 then
         names = [*dtypes, *(name for name in arrays if name not in dtypes)]

@@ -7,14 +7,16 @@ in:
     c   = <G, m> / sqrt(<G, G> <m, m>)              does the round go on where the last ones went?
     a   = (a + c) / 2
     lr  = min(lr exp(a / 2), longest / |u|)         which acts in the next round
-    longest = max(|w|, 0.01 sqrt(d)) / 10
+    longest = max(min(|w|, |w_0|), 0.01 sqrt(d)) / 10
 
 As long as rounds agree, steps were too short; when they turn back, too long. That is the sign of
 the gradient of the loss after a step with respect to the rate of the steps before (hypergradient
 descent: Almeida et al. 1999; Baydin et al. 2018), as a cosine, so that its size does not depend on
 the loss, with the mean of some rounds in place of one step, since cohorts differ. It is blind where
 a model was thrown far away, since there all gradients agree again: so no step is longer than a
-tenth of the model. In the first round |u| is not known; no coordinate of an adaptive step is much
+tenth of the model, or of the first one, w_0, if that is shorter: steps that are too long make a
+model grow, and must not make room for longer ones. (A first model that is hardly there, as one of
+zeros, is no measure.) In the first round |u| is not known; no coordinate of an adaptive step is much
 above one then, so that sqrt(d) stands for it. The rate starts at that bound, unless told.
 """
 
@@ -52,12 +54,14 @@ class LearnedRate:
         self.used: float | None = None
         """The last step's, since this object was made."""
         self.agreement = 0.0
+        self.first: float | None = None
+        """The first model's length; None before the first step."""
 
     def next(self, length: float, size: int, direction: float) -> float:
         """The next step's rate; in the first round, from the lengths of the model and direction."""
         if self.rate is not None:
             return self.rate
-        bound = longest(length, size) / direction
+        bound = longest(length, length, size) / direction
         return min(bound, bound if self.start is None else self.start)
 
     def learn(self, rate: float, products: Floats, length: float, size: int, step: float) -> None:
@@ -74,6 +78,7 @@ class LearnedRate:
         size : int
             d.
         """
+        self.first = length if self.first is None else self.first
         across, before, now = (float(x) for x in products)
         square = before * now
         if math.isfinite(square) and square > 0:
@@ -81,23 +86,24 @@ class LearnedRate:
             self.agreement = DECAY * self.agreement + (1 - DECAY) * cosine
         new = rate * math.exp(GAIN * self.agreement)
         if math.isfinite(step) and step > 0:
-            new = min(new, longest(length, size) / step)
+            new = min(new, longest(length, self.first, size) / step)
         self.used, self.rate = rate, max(SMALLEST, min(LARGEST, new))
 
     def state_dict(self) -> dict[str, Any]:
-        """The rate of the next step and the agreement so far."""
-        return {"rate": self.rate, "agreement": self.agreement}
+        """The rate of the next step, the agreement so far, the first model's length."""
+        return {"rate": self.rate, "agreement": self.agreement, "first": self.first}
 
     @staticmethod
     def check_state(state: Mapping[str, Any] | None) -> None:
         """Raise unless it is a state of this; None, of a server whose rate was fixed, is."""
         if state is None:
             return
-        rate, agreement = state["rate"], state["agreement"]
-        if not (rate is None or SMALLEST <= rate <= LARGEST) or not -1 <= agreement <= 1:
+        rate, agreement, first = state["rate"], state["agreement"], state.get("first")
+        bad = not (rate is None or SMALLEST <= rate <= LARGEST) or not -1 <= agreement <= 1
+        if bad or not (first is None or 0 <= first < math.inf):
             raise ValueError(
-                f"the state's learned rate is {rate!r}, and its agreement {agreement!r}; "
-                "nothing was changed"
+                f"the state's learned rate is {rate!r}, its agreement {agreement!r}, and its first "
+                f"model's length {first!r}; nothing was changed"
             )
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
@@ -105,13 +111,16 @@ class LearnedRate:
         self.check_state(state)
         self.rate = None if state is None or state["rate"] is None else float(state["rate"])
         self.agreement = 0.0 if state is None else float(state["agreement"])
+        first = None if state is None else state.get("first")  # which early states do not have
+        self.first = None if first is None else float(first)
         self.used = None
 
 
-def longest(length: float, size: int) -> float:
-    """The length of the longest step that a model of that length and size makes.
+def longest(length: float, first: float, size: int) -> float:
+    """The longest step of a model of that length and size, whose first one had a length, too.
 
-    >>> longest(5.0, 10_000)
-    0.5
+    >>> longest(5.0, 4.0, 10_000), longest(5.0, 0.0, 10_000)
+    (0.4, 0.5)
     """
-    return SHARE * max(length, LEAST * math.sqrt(size))
+    least = LEAST * math.sqrt(size)
+    return SHARE * max(min(length, first) if first >= least else length, least)

@@ -249,6 +249,11 @@ class Engine:
         """The model after the last round."""
         return self._models[self.round]
 
+    @property
+    def served(self) -> Vector:
+        """What is evaluated and handed out after the last round: `w`, or an average of models."""
+        return self.server.served(self.w)
+
     # --- rounds ---
 
     def rounds(self, number: int, *, evaluate_every: int | None = None) -> Iterator[RoundReport]:
@@ -433,13 +438,15 @@ class Engine:
     # --- evaluation ---
 
     def begin_evaluation(self) -> None:
-        """Hand the evaluation of the model as it is now to the workers."""
+        """Hand the evaluation of the model that is served now to the workers."""
         assert self._evaluating is None
         self._allocate_buffers(1, self.server.needs.correction)
         indices, lengths = self._test_indices()
         chunks = [indices[i : i + CHUNK] for i in range(0, len(indices), CHUNK)]
+        slot = self._models.slot(self.round)
+        if self.server.average is not None:
+            slot = self._models.set_aside(self.served)
         for number, chunk in enumerate(chunks):
-            slot = self._models.slot(self.round)
             self._workers.submit(EvaluateJob(self.round, slot, number, chunk))
         self._evaluating = (self.round, lengths, len(chunks))
 

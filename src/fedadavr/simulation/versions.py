@@ -11,10 +11,13 @@ from fedadavr.vector import Vector
 
 
 class Versions:
-    """Models by the number of steps that made them, in slots of one tensor that workers share."""
+    """Models by the number of steps that made them, in slots of one tensor that workers share.
+
+    One more slot is for a model that is only evaluated.
+    """
 
     def __init__(self, first: Tensor, round: int, slots: int) -> None:
-        self.tensor = torch.empty(slots, len(first))  # pages that nobody writes cost nothing
+        self.tensor = torch.empty(slots + 1, len(first))  # pages that nobody writes cost nothing
         self.tensor[0] = first
         self._slots = {round: 0}
 
@@ -28,11 +31,16 @@ class Versions:
 
     def new(self, version: int) -> Vector:
         """Room for one more model."""
-        free = set(range(len(self.tensor))) - set(self._slots.values())
+        free = set(range(len(self.tensor) - 1)) - set(self._slots.values())
         if not free:
             raise ValueError("there is no room for so many models: was the state that of others?")
         self._slots[version] = min(free)
         return self[version]
+
+    def set_aside(self, model: Vector) -> int:
+        """Put a model that is only evaluated into its slot, which this gives."""
+        self.tensor[-1] = torch.from_numpy(model)
+        return len(self.tensor) - 1
 
     def keep(self, versions: Iterable[int]) -> None:
         """Give up all others."""
