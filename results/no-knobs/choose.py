@@ -94,9 +94,8 @@ def show(title: str, parts: tuple[str, ...]) -> None:
         return
     regret = regrets(found)
     number = len(next(iter(found.values())))
-    print(
-        f"\n## {title}: {number} cells\n\n| | served | largest regret | where | mean regret | mean |"
-    )
+    print(f"\n## {title}: {number} cells\n")
+    print("| | served | largest regret | where | mean regret | mean |")
     print("|---|---|---|---|---|---|")
     for name in TRAININGS:
         for who in ranked(name, regret):

@@ -2,7 +2,8 @@
 
 FEDADAVR_DATA=... python results/no-knobs/run.py core finals axes fmnist starts paper
 
-Stop it at any moment and start it again: what is recorded is not run again. Two processes, one thread each.
+Stop it at any moment and start it again: what is recorded is not run again. Two processes, one
+thread each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # before anything is imported that looks
 
-import numpy as np
+import numpy as np  # noqa: E402
 
 HERE = Path(__file__).parent
 LINES = HERE / "records.jsonl"
@@ -35,8 +36,10 @@ AXES: tuple[dict[str, Any], ...] = (
 POWER = 8  # of the average, as in fedadavr.memory.average
 
 _PLAIN = ("1.0", "0.3", "0.6", "1.5")
-_ADAPTIVE = ("optimizer=adam,server-lr=0.01", "optimizer=adam,server-lr=0.003",
-             "optimizer=adam,server-lr=learned", "optimizer=adam,beta2=0.99,server-lr=learned")  # fmt: skip
+_ADAPTIVE = (
+    "optimizer=adam,server-lr=0.01", "optimizer=adam,server-lr=0.003",
+    "optimizer=adam,server-lr=learned", "optimizer=adam,beta2=0.99,server-lr=learned",
+)  # fmt: skip
 TRAININGS: dict[str, tuple[str, ...]] = {
     "fedavg": tuple(f"fedavg:server-lr={rate}" for rate in _PLAIN),
     "fedvarp": tuple(f"fedvarp:server-lr={rate}" for rate in _PLAIN),
@@ -45,8 +48,10 @@ TRAININGS: dict[str, tuple[str, ...]] = {
     "fedadavr-plus": tuple(f"fedadavr-plus:{words}" for words in _ADAPTIVE),
 }
 """By algorithm; the first is what version 0.2 has as its default."""
-STARTS = tuple(f"fedadavr-plus:optimizer=adam,server-lr={rate}" for rate in (0.001, 0.003, 0.01, 0.03)) + tuple(
-    f"fedadavr-plus:optimizer=adam,server-lr=learned,server-lr-start={start}" for start in ("none", 0.0001, 0.001, 0.01)
+STARTS = (
+    *(f"fedadavr-plus:optimizer=adam,server-lr={rate}" for rate in (0.001, 0.003, 0.01, 0.03)),
+    *(f"fedadavr-plus:optimizer=adam,server-lr=learned,server-lr-start={start}"
+      for start in ("none", 0.0001, 0.001, 0.01)),
 )  # fmt: skip
 
 Case = dict[str, Any]
@@ -56,8 +61,8 @@ def case(
     part: str, words: str, partition: str, seed: int, dataset: str = "mnist", **fields: Any
 ) -> Case:
     """One run."""
-    usual = {"clients": 500, "clients_per_round": 5, "rounds": 100, "local_epochs": 1, "client_lr": 0.01,
-             "availability": "uniform"}  # fmt: skip
+    usual = {"clients": 500, "clients_per_round": 5, "rounds": 100, "local_epochs": 1,
+             "client_lr": 0.01, "availability": "uniform"}  # fmt: skip
     return (
         {"part": part, "words": words, "dataset": dataset, "partition": partition, "seed": seed}
         | usual
@@ -107,12 +112,12 @@ def protocol(dataset: str, partition: str) -> dict[str, Any]:
     from fedadavr.paper import numbers
 
     setup, (rounds, window) = numbers.setup(dataset), numbers.rounds(dataset, partition)
-    return {"clients": setup.clients, "clients_per_round": setup.clients_per_round, "rounds": rounds,
-            "local_epochs": setup.local_epochs, "window": window}  # fmt: skip
+    return {"clients": setup.clients, "clients_per_round": setup.clients_per_round,
+            "rounds": rounds, "local_epochs": setup.local_epochs, "window": window}  # fmt: skip
 
 
 def made(told: Case) -> Case:
-    """One run: the accuracy of the last model and of the average, both the mean over the last rounds."""
+    """One run: the accuracy of the last model and of the average, over the last rounds."""
     import torch
 
     from fedadavr.clients import LocalSGD, layout_of
@@ -139,8 +144,8 @@ def made(told: Case) -> Case:
     last, averaged, rates, reached, average = [], [], [], 0, None
     try:
         with Engine(
-            server, module, federation, local, seed=experiment.seed, clients_per_round=told["clients_per_round"],
-            availability=experiment.availability, evaluate_clients=experiment.evaluate_clients,
+            server, module, federation, local, seed=experiment.seed,
+            clients_per_round=told["clients_per_round"], availability=experiment.availability, evaluate_clients=experiment.evaluate_clients,
         ) as engine:  # fmt: skip
             model = engine._workers._worker.model  # type: ignore[union-attr]
 
@@ -176,8 +181,8 @@ def key_of(told: Case) -> str:
     return json.dumps({name: told[name] for name in sorted(told) if name in _GIVEN})
 
 
-_GIVEN = {"words", "dataset", "partition", "seed", "clients", "clients_per_round", "rounds", "local_epochs",
-          "client_lr", "availability", "window"}  # fmt: skip
+_GIVEN = {"words", "dataset", "partition", "seed", "clients", "clients_per_round", "rounds",
+          "local_epochs", "client_lr", "availability", "window"}  # fmt: skip
 
 
 def lines(path: Path = LINES) -> list[Case]:
@@ -201,11 +206,10 @@ def main() -> None:
                 with LINES.open("a") as file:
                     file.write(json.dumps(line) + "\n")
                 spent = (time.time() - began) / 60
-                print(
-                    f"{part} {number}/{len(left)}, {spent:.0f} of some {spent / number * len(left):.0f} min: {line['words']} "
-                    f"{line['dataset']} {line['partition']} {line['last']:.1f} {line['averaged']:.1f}",
-                    flush=True,
-                )  # fmt: skip
+                total = spent / number * len(left)
+                print(f"{part} {number}/{len(left)}, {spent:.0f} of some {total:.0f} min:",
+                      *(line[name] for name in ("words", "dataset", "partition")),
+                      f"{line['last']:.1f} {line['averaged']:.1f}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

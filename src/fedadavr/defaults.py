@@ -1,7 +1,8 @@
 """The defaults of former versions, with which what they wrote is read.
 
 Version 0.1 wrote only the settings that were given. Since then every setting is written, and a
-setting that is missing is one that came later: its default means what was done before it.
+setting that is missing is one that came later: its default means what was done before it, or else
+`BEFORE` says what does.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from fedadavr.settings import REQUIRED
 
 FIRST = "0.1.0"
 """The version of what does not say by which it was written."""
+
+BEFORE: dict[str, Any] = {"averaging": False}
+"""What was done before there was such a setting, where some algorithm's default is another."""
 
 
 @functools.cache
@@ -57,7 +61,8 @@ def filled(name: str, given: Mapping[str, Any], version: str = FIRST) -> dict[st
     old = _defaults_of_0_1(name) if version.startswith("0.1.") else {}
     found = {}
     for key, setting in known.items():
-        value = given[key] if key in given else old.get(key, setting.default)
+        usual = old.get(key, BEFORE.get(key, setting.default))
+        value = given.get(key, usual)
         if value is not REQUIRED:  # else the algorithm will say that it is missing
             found[key] = setting.read(value, name)
     if version.startswith("0.1."):

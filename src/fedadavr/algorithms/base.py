@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedadavr.algorithms import bounds
-from fedadavr.memory.average import ModelAverage
 from fedadavr.algorithms.cohort import ClientNeeds, Cohort, Direction, Floats, Stored
 from fedadavr.algorithms.gathering import gather
 from fedadavr.algorithms.influence import Influence
@@ -21,6 +20,7 @@ from fedadavr.algorithms.server_state import ServerState
 from fedadavr.checks import number, positive
 from fedadavr.codecs import codec as find_codec
 from fedadavr.memory import ClientMemory
+from fedadavr.memory.average import ModelAverage
 from fedadavr.memory.cohort_records import CohortRecords
 from fedadavr.memory.own import Weighting
 from fedadavr.memory.vectors import VectorMemory

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fedadavr.memory.average import ModelAverage
 from fedadavr.algorithms.influence import Influence
 from fedadavr.algorithms.replies import bad_vector
 from fedadavr.memory import ClientMemory
+from fedadavr.memory.average import ModelAverage
 from fedadavr.memory.own import stored_state
 from fedadavr.memory.vectors import VectorMemory
 from fedadavr.optimizers import Optimizer

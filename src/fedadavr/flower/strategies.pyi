@@ -101,6 +101,8 @@ class FedAdaVR(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -176,6 +178,7 @@ class FedAdaVR(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -280,6 +283,8 @@ class FedAdaVRQuant(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp16'
@@ -355,6 +360,7 @@ class FedAdaVRQuant(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp16",
         population: int | Mapping[str, int] | None = None,
@@ -459,6 +465,8 @@ class FedAdaVRNoVR(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     server_lr_start : float | None, default None
@@ -524,6 +532,7 @@ class FedAdaVRNoVR(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         server_lr_start: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
@@ -623,6 +632,8 @@ class FedAdaVRNoOpt(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -680,6 +691,7 @@ class FedAdaVRNoOpt(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -775,6 +787,8 @@ class FedAdaVRPlus(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -862,6 +876,7 @@ class FedAdaVRPlus(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -972,6 +987,8 @@ class FedVARP(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -1029,6 +1046,7 @@ class FedVARP(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1124,6 +1142,8 @@ class FedStale(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -1183,6 +1203,7 @@ class FedStale(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1279,6 +1300,8 @@ class ClusterFedVARP(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -1334,6 +1357,7 @@ class ClusterFedVARP(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1428,6 +1452,8 @@ class MIFA(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -1485,6 +1511,7 @@ class MIFA(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1580,6 +1607,8 @@ class Scaffold(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -1635,6 +1664,7 @@ class Scaffold(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1729,6 +1759,8 @@ class FedDyn(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -1784,6 +1816,7 @@ class FedDyn(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1878,6 +1911,8 @@ class FedCM(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     client_momentum : float, default 0.0
@@ -1929,6 +1964,7 @@ class FedCM(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         client_momentum: float = 0.0,
         alpha: float = 0.1,
@@ -2021,6 +2057,8 @@ class GHBM(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     client_momentum : float, default 0.0
@@ -2074,6 +2112,7 @@ class GHBM(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         client_momentum: float = 0.0,
         tau: int = 10,
@@ -2167,6 +2206,8 @@ class FedNova(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     client_momentum : float, default 0.0
@@ -2216,6 +2257,7 @@ class FedNova(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         client_momentum: float = 0.0,
         eta: float | None = ...,
@@ -2307,6 +2349,8 @@ class FedProx(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     mu : float, default 0.01
@@ -2358,6 +2402,7 @@ class FedProx(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         mu: float = 0.01,
         eta: float | None = ...,
@@ -2450,6 +2495,8 @@ class FedAvg(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     eta : float | None
@@ -2497,6 +2544,7 @@ class FedAvg(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         eta: float | None = ...,
         eta_l: float = ...,
@@ -2587,6 +2635,8 @@ class FedAvgM(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     server_momentum : float, default 0.9
@@ -2636,6 +2686,7 @@ class FedAvgM(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         server_momentum: float = 0.9,
         eta: float | None = ...,
@@ -2727,6 +2778,8 @@ class FedExP(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     eps : float, default 0.001
@@ -2776,6 +2829,7 @@ class FedExP(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         eps: float = 0.001,
         eta: float | None = ...,
@@ -2867,6 +2921,8 @@ class FedAU(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     cutoff : int, default 50
@@ -2920,6 +2976,7 @@ class FedAU(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         cutoff: int = 50,
         population: int | Mapping[str, int] | None = None,
@@ -3013,6 +3070,8 @@ class FedAdagrad(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     server_lr_start : float | None, default None
@@ -3064,6 +3123,7 @@ class FedAdagrad(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         server_lr_start: float | None = None,
         tau: float = 0.001,
@@ -3156,6 +3216,8 @@ class FedAdam(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     server_lr_start : float | None, default None
@@ -3215,6 +3277,7 @@ class FedAdam(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         server_lr_start: float | None = None,
         tau: float = 0.001,
@@ -3311,6 +3374,8 @@ class FedYogi(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
+    averaging : bool, default False
+        Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     server_lr_start : float | None, default None
@@ -3370,6 +3435,7 @@ class FedYogi(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
+        averaging: bool = False,
         snapshot_every: int | None = None,
         server_lr_start: float | None = None,
         tau: float = 0.001,

@@ -16,8 +16,8 @@ the loss, with the mean of some rounds in place of one step, since cohorts diffe
 a model was thrown far away, since there all gradients agree again: so no step is longer than a
 tenth of the model, or of the first one, w_0, if that is shorter: steps that are too long make a
 model grow, and must not make room for longer ones. (A first model that is hardly there, as one of
-zeros, is no measure.) In the first round |u| is not known; no coordinate of an adaptive step is much
-above one then, so that sqrt(d) stands for it. The rate starts at that bound, unless told.
+zeros, is no measure.) In the first round |u| is not known; no coordinate of an adaptive step is
+much above one then, so that sqrt(d) stands for it. The rate starts at that bound, unless told.
 """
 
 from __future__ import annotations
