@@ -24,9 +24,8 @@ from fedadavr.memory.average import POWER, ModelAverage
 from fedadavr.models import build
 from fedadavr.plugins import load_file
 from fedadavr.simulation import Engine
-from fedadavr.stores import open_store
 from tests.flower_grid import LocalGrid, federation, first_model, strategy_on
-from tests.rounds import LAYOUT, digest, one_round, play, server_on
+from tests.rounds import LAYOUT, digest, one_round, opened, play, server_on
 
 
 def mean_of(models: list[Any]) -> Any:
@@ -93,13 +92,13 @@ def test_it_is_part_of_every_commit(tmp_path: Path) -> None:
     whole = server_on(None, averaging=True)
     w = play(whole, 9)
     for rounds in (4, 9):
-        with open_store(f"lmdb:{tmp_path / 'store'}") as store:
+        with opened(f"lmdb:{tmp_path / 'store'}") as store:
             server = server_on(store, averaging=True)
             x = play(server, rounds)
     np.testing.assert_array_equal(server.served(x), whole.served(w))
-    with open_store(f"lmdb:{tmp_path / 'plain'}") as store:
+    with opened(f"lmdb:{tmp_path / 'plain'}") as store:
         play(server_on(store), 4)
-    with open_store(f"lmdb:{tmp_path / 'plain'}") as store:
+    with opened(f"lmdb:{tmp_path / 'plain'}") as store:
         late = server_on(store, averaging=True)
         x, _ = late.restore()
         np.testing.assert_array_equal(late.served(x), x)
@@ -222,7 +221,7 @@ def test_running_statistics_are_the_last_model_s(caplog: pytest.LogCaptureFixtur
     """Batch normalization's would not fit an average: then the last model is served, and said."""
     record = ArrayRecord({"x": Array(np.zeros(9, np.float32)),
                           "bn.running_mean": Array(np.zeros(3, np.float32))})  # fmt: skip
-    arrays = []
+    arrays: list[Any] = []
     for averaging in (False, True):
         with caplog.at_level(logging.WARNING, "flwr"):
             caplog.clear()
@@ -230,7 +229,7 @@ def test_running_statistics_are_the_last_model_s(caplog: pytest.LogCaptureFixtur
         arrays.append(result.arrays["x"].numpy())
         said = "averaging: bn.running_mean belongs to the last model" in caplog.text
         assert said == averaging
-    np.testing.assert_array_equal(*arrays)
+    np.testing.assert_array_equal(arrays[0], arrays[1])
 
 
 def test_what_a_subclass_makes_of_the_model_is_averaged() -> None:

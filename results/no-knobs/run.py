@@ -145,7 +145,8 @@ def made(told: Case) -> Case:
     try:
         with Engine(
             server, module, federation, local, seed=experiment.seed,
-            clients_per_round=told["clients_per_round"], availability=experiment.availability, evaluate_clients=experiment.evaluate_clients,
+            clients_per_round=told["clients_per_round"], availability=experiment.availability,
+            evaluate_clients=experiment.evaluate_clients,
         ) as engine:  # fmt: skip
             model = engine._workers._worker.model  # type: ignore[union-attr]
 

@@ -20,7 +20,7 @@ from fedadavr import __version__
 from fedadavr.algorithms.registry import ALGORITHMS, user_settings
 from fedadavr.availability import find_availability, spec_of
 from fedadavr.data.registry import NATURAL
-from fedadavr.defaults import former
+from fedadavr.defaults import BEFORE, former
 from fedadavr.experiments.experiment import Experiment, fields_of_experiment, flag
 from fedadavr.experiments.folder import RunFolder
 from fedadavr.settings import plain
@@ -135,7 +135,11 @@ def run_id(run: Experiment | Mapping[str, Any]) -> str:
     known = user_settings(experiment.algorithm) if experiment.algorithm in ALGORITHMS else {}
     if not known.keys() <= experiment.settings.keys():
         experiment = experiment.resolved()
-    told = {name: value for name, value in given(experiment).items() if value is not None}
+    told = {
+        name: value
+        for name, value in given(experiment).items()
+        if value is not None and not (name in BEFORE and value == BEFORE[name])
+    }
     told.pop("fast", None)
     canonical = json.dumps(dict.fromkeys(former()["settings"]) | told, sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
