@@ -97,7 +97,7 @@ def test_it_is_part_of_every_commit(tmp_path: Path) -> None:
             x = play(server, rounds)
     np.testing.assert_array_equal(server.served(x), whole.served(w))
     with opened(f"lmdb:{tmp_path / 'plain'}") as store:
-        play(server_on(store), 4)
+        play(server_on(store, averaging=False), 4)
     with opened(f"lmdb:{tmp_path / 'plain'}") as store:
         late = server_on(store, averaging=True)
         x, _ = late.restore()
@@ -118,6 +118,28 @@ def test_a_state_that_does_not_fit_changes_nothing(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r"average model.*nothing was changed"):
         server.load_state_dict(server.state_dict() | {"average": wrong})
     assert digest(server, w) == before
+
+
+def test_an_average_that_is_not_finite_is_named_and_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the moments are: it begins anew, and the last model is served meanwhile."""
+    where = str(tmp_path / "store")
+    with opened(f"lmdb:{where}") as store:
+        server = server_on(store, averaging=True)
+        w = play(server, 5)
+        server.average.mean[7] = np.nan
+        server.commit(w, round=5)
+    with pytest.raises(SystemExit):
+        main(["memory", "verify", where])
+    assert "the average of the models holds NaN or infinity" in capsys.readouterr().out
+    main(["memory", "repair", where])
+    assert "begins anew with the last one" in capsys.readouterr().out
+    main(["memory", "verify", where])
+    with opened(f"lmdb:{where}") as store:
+        again = server_on(store, averaging=True)
+        x, _ = again.restore()
+        np.testing.assert_array_equal(again.served(x), w)
 
 
 # --- the engine ---

@@ -24,7 +24,7 @@ from fedadavr.memory.average import ModelAverage
 from fedadavr.memory.cohort_records import CohortRecords
 from fedadavr.memory.own import Weighting
 from fedadavr.memory.vectors import VectorMemory
-from fedadavr.optimizers import Optimizer, Rate, TrustRatio
+from fedadavr.optimizers import OPTIMIZERS, Optimizer, Rate, TrustRatio
 from fedadavr.sampling import TRAIN, sample
 from fedadavr.stores import Store
 from fedadavr.vector import Layout, Vector
@@ -345,6 +345,9 @@ class Fading(Remembering):
 class Adaptive(RateLearning):
     """An algorithm whose server steps with an optimizer of choice."""
 
+    learns: ClassVar[bool] = False
+    """Whether a rate that nobody tells is learned, where the optimizer can."""
+
     _: KW_ONLY
     optimizer: str = "adam"
     """sgd, momentum, adagrad, adam, adabelief, yogi or lamb."""
@@ -360,6 +363,8 @@ class Adaptive(RateLearning):
     """LAMB only: one ratio per tensor, or one for the model."""
 
     def _build_optimizer(self) -> Optimizer:
+        if self.server_lr is None and self.learns and OPTIMIZERS.find(self.optimizer).adapts:
+            self.server_lr = "learned"
         return Optimizer(
             self.optimizer,
             self.layout,

@@ -19,12 +19,13 @@ clients' rate; what differs is marked *):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from fedadavr.algorithms.base import Adaptive, Fading
 from fedadavr.algorithms.cohort import Cohort, Direction
 from fedadavr.algorithms.registry import register
 from fedadavr.memory.own import Weighting
+from fedadavr.optimizers import Rate
 
 Weights = Literal["cohort", "population", "ht"]
 
@@ -72,6 +73,13 @@ class _VarianceReduced(Fading):
 @register("fedadavr")
 class FedAdaVR(Adaptive, _VarianceReduced):
     """The variance-reduced mean update, stepped with an adaptive optimizer."""
+
+    learns: ClassVar[bool] = True
+
+    server_lr: Rate | None = None  # type: ignore[assignment]
+    """Rate of the server's step; learned: from round to round, which None is, too, if it can be."""
+    averaging: bool = True
+    """Serve a mean of the models so far, in which late ones count most; train on the last."""
 
 
 @register("fedadavr-quant")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from fedadavr.algorithms.trust import Trust
 from fedadavr.memory import ClientMemory
 from fedadavr.memory.own import Weighting
 from fedadavr.memory.vectors import MEMORIES
+from fedadavr.optimizers import Rate
 from fedadavr.sampling import TRAIN
 from fedadavr.stores.store import Record
 
@@ -31,6 +32,12 @@ class FedAdaVRPlus(Adaptive, Fading):
     mean of y^m over the population. alpha is learned so that r varies least.
     """
 
+    learns: ClassVar[bool] = True
+
+    server_lr: Rate | None = None  # type: ignore[assignment]
+    """Rate of the server's step; learned: from round to round, which None is, too, if it can be."""
+    averaging: bool = True
+    """Serve a mean of the models so far, in which late ones count most; train on the last."""
     memories: Sequence[str] | str = "own+centers"
     """own, centers, or both; in place of centers, any other memory by its name."""
     centers: int = 10

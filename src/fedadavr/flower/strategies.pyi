@@ -88,7 +88,7 @@ class FedAdaVR(Strategy):
         names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
         `fedadavr.flower.hooks` has ready ones.
     server_lr : float | Literal['learned'] | None, default None
-        Rate of the server's step; learned: from round to round; None: the optimizer's own.
+        Rate of the server's step; learned: from round to round, which None is, too, if it can be.
     client_lr : float, default 1.0
         Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
     clip : float, default 50.0
@@ -101,7 +101,7 @@ class FedAdaVR(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool, default True
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -178,7 +178,7 @@ class FedAdaVR(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool = True,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -270,7 +270,7 @@ class FedAdaVRQuant(Strategy):
         names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
         `fedadavr.flower.hooks` has ready ones.
     server_lr : float | Literal['learned'] | None, default None
-        Rate of the server's step; learned: from round to round; None: the optimizer's own.
+        Rate of the server's step; learned: from round to round, which None is, too, if it can be.
     client_lr : float, default 1.0
         Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
     clip : float, default 50.0
@@ -283,7 +283,7 @@ class FedAdaVRQuant(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool, default True
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -360,7 +360,7 @@ class FedAdaVRQuant(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool = True,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp16",
         population: int | Mapping[str, int] | None = None,
@@ -774,7 +774,7 @@ class FedAdaVRPlus(Strategy):
         names like "train/loss", "evaluate/accuracy" or "server/accuracy"; True ends the run.
         `fedadavr.flower.hooks` has ready ones.
     server_lr : float | Literal['learned'] | None, default None
-        Rate of the server's step; learned: from round to round; None: the optimizer's own.
+        Rate of the server's step; learned: from round to round, which None is, too, if it can be.
     client_lr : float, default 1.0
         Rate of the clients' steps: g_i = (w - w_i) / client_lr. May change between rounds.
     clip : float, default 50.0
@@ -787,7 +787,7 @@ class FedAdaVRPlus(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool, default True
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -876,7 +876,7 @@ class FedAdaVRPlus(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool = True,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,

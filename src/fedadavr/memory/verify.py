@@ -126,6 +126,7 @@ def not_finite(state: State) -> list[str]:
         "the total": (server["memory"] or {}).get("total"),
         "the centers of the kinds": kinds.get("vectors"),
         "what past rounds stepped by": server.get("past"),
+        "the average of the models": (server.get("average") or {}).get("mean"),
     }
     faults = [
         f"{name} holds NaN or infinity"
@@ -158,6 +159,10 @@ def mend(memory: ClientMemory | None, state: State) -> list[str]:
     if past is not None and not np.isfinite(past).all():
         done.append(f"{int((~np.isfinite(past)).sum())} numbers of past rounds' steps are zero now")
         past[~np.isfinite(past)] = 0
+    average = state["server"].get("average")
+    if average is not None and not np.isfinite(average["mean"]).all():
+        average["mean"][...], average["count"] = 0, 0
+        done.append("the average of the models was not finite: it begins anew with the last one")
     kinds = state["server"].get("kinds")
     if kinds is not None:
         for name in ("vectors", "sketches"):

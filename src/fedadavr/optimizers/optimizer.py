@@ -45,6 +45,11 @@ class Rule:
     trust: bool = False
     """Whether each tensor's step is scaled by |w| / |u|."""
 
+    @property
+    def adapts(self) -> bool:
+        """Whether it scales every coordinate by its second moment; then its rate can be learned."""
+        return "v" in self.moments
+
 
 OPTIMIZERS: Registry[Rule] = Registry("optimizer", "fedadavr.optimizers")
 
@@ -118,7 +123,7 @@ class Optimizer:
                     f"server_lr_start goes with server_lr='learned', got {start!r} with {lr!r}"
                 )
             return None
-        if "v" not in self.rule.moments:
+        if not self.rule.adapts:
             raise ValueError(
                 f"server_lr='learned' is for optimizers that scale every coordinate by its second "
                 f"moment, and {self.name!r} does not: give it a number, 1 for the clients' own step"
