@@ -170,18 +170,21 @@ class Optimizer:
         if self.learned and self.t == 0:
             self.first = float(np.linalg.norm(w))
             u = float(np.linalg.norm(w)) if self.name == "lamb" else np.sqrt(w.size)
-            self.lr = min(self.lr, self.longest(w) / u)
+            self.lr = min(self.lr, self.longest(w, G) / u)
         lr, after = self.lr, self.move(w, G)
         if self.learned:
-            self.learn(w, G + self.weight_decay * w, float(np.linalg.norm(w - after)) / lr)
+            length = float(np.linalg.norm(w - after)) / lr
+            self.learn(w, G + self.weight_decay * w, length, self.longest(w, G))
         return after
 
-    def longest(self, w: Array) -> float:
-        """A tenth of the model, or of the first; a model's weights count as 0.01 at least."""
-        least, length = 0.01 * float(np.sqrt(w.size)), float(np.linalg.norm(w))
-        return 0.1 * max(length if self.first < least else min(length, self.first), least)
+    def longest(self, w: Array, G: Array) -> float:
+        """A tenth of the model, or of the first; as long as G, where the first is hardly there."""
+        root, length = float(np.sqrt(w.size)), float(np.linalg.norm(w))
+        if self.first >= 0.01 * root:
+            return 0.1 * max(min(length, self.first), 0.01 * root)
+        return max(0.1 * length, float(np.linalg.norm(G)), 0.001 * root)
 
-    def learn(self, w: Array, G: Array, u: float) -> None:
+    def learn(self, w: Array, G: Array, u: float, longest: float) -> None:
         """lr exp(a / 2), where a averages the cosines of G and the mean p of those before."""
         P = 1 / (np.sqrt(self.v * self.second) + self.eps)
         lengths = np.sum(G * P * G) * np.sum(self.p * P * self.p)
@@ -190,7 +193,7 @@ class Optimizer:
         self.p = self.beta1 * self.p + (1 - self.beta1) * G
         self.lr *= np.exp(self.a / 2)
         if u > 0:
-            self.lr = min(self.lr, self.longest(w) / u)
+            self.lr = min(self.lr, longest / u)
 
     @property
     def second(self) -> float:

@@ -104,11 +104,11 @@ def test_no_step_is_longer_than_a_tenth_of_the_model(name: str) -> None:
 
 
 def test_a_model_of_zeros_learns() -> None:
-    """Its length is none, so that weights count as 0.01: it leaves zero, and goes on."""
+    """Its length is no measure, that of the gradient is: it is near within some steps."""
     optimizer, w = Optimizer("adam", LAYOUT, lr="learned"), np.zeros(LAYOUT.size, np.float32)
     goal = np.random.default_rng(3).normal(size=w.size).astype(np.float32)
-    for _ in range(150):
-        w = optimizer.step(w, w - goal)
+    for _ in range(60):
+        w = optimizer.step(w, 0.2 * (w - goal))
     assert np.linalg.norm(w - goal) < 0.1 * np.linalg.norm(goal)
 
 

@@ -208,7 +208,8 @@ class Algorithm(ServerState, ABC):
         round.bound()
         self.torn = True  # until the round is whole
         round.admit()
-        step = self.server_optimizer.next(self.client_lr, w)
+        reach = float(np.median(round.lengths))
+        step = self.server_optimizer.next(self.client_lr, w, reach)
         try:
             go = self.direction(round.cohort)
             bounds.check_step(self, cohort, step.rate, go.gain, round.lengths)

@@ -25,9 +25,11 @@ class Extrapolation(Optimizer):
         super().__init__("momentum", layout, lr=lr, beta1=0.0, eps=eps)
         self.squares, self.extrapolation = 0.0, 1.0
 
-    def next(self, client_lr: float = 1.0, w: Vector | None = None) -> OptimizerStep:
+    def next(
+        self, client_lr: float = 1.0, w: Vector | None = None, reach: float = 0.0
+    ) -> OptimizerStep:
         """The numbers of the next step, which waits for the norms."""
-        return super().next(client_lr, w)._replace(hold=True)
+        return super().next(client_lr, w, reach)._replace(hold=True)
 
     def _trust(self, norms: Floats) -> Floats:
         """eta_g, for every tensor."""

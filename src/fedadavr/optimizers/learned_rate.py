@@ -7,7 +7,7 @@ in:
     c   = <G, m> / sqrt(<G, G> <m, m>)              does the round go on where the last ones went?
     a   = (a + c) / 2
     lr  = min(lr exp(a / 2), longest / |u|)         which acts in the next round
-    longest = max(min(|w|, |w_0|), 0.01 sqrt(d)) / 10
+    longest = min(|w|, |w_0|) / 10
 
 As long as rounds agree, steps were too short; when they turn back, too long. That is the sign of
 the gradient of the loss after a step with respect to the rate of the steps before (hypergradient
@@ -15,9 +15,11 @@ descent: Almeida et al. 1999; Baydin et al. 2018), as a cosine, so that its size
 the loss, with the mean of some rounds in place of one step, since cohorts differ. It is blind where
 a model was thrown far away, since there all gradients agree again: so no step is longer than a
 tenth of the model, or of the first one, w_0, if that is shorter: steps that are too long make a
-model grow, and must not make room for longer ones. (A first model that is hardly there, as one of
-zeros, is no measure.) In the first round |u| is not known; no coordinate of an adaptive step is
-much above one then, so that sqrt(d) stands for it. The rate starts at that bound, unless told.
+model grow, and must not make room for longer ones. A first model that is hardly there, as one of
+zeros, is no measure: then longest = max(|w| / 10, reach), with reach the median length of the
+round's updates, which is about as long as FedAvg's own step. In the first round |u| is not known;
+no coordinate of an adaptive step is much above one then, so that sqrt(d) stands for it. The rate
+starts at that bound, unless told.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ Floats = npt.NDArray[np.float64]
 GAIN = 0.5  # of the logarithm of the rate, by a
 DECAY = 0.5  # of a
 SHARE = 0.1  # of the model's length, that a step has at most
-LEAST = 0.01  # that a weight counts with in the model's length: a model may start at zero
+LEAST = 0.01  # a root mean square weight, below which the first model is no measure
+SHORTEST = 1e-3  # a root mean square step that is always allowed
 SMALLEST, LARGEST = 1e-12, 1e12  # rates
 
 
@@ -57,14 +60,16 @@ class LearnedRate:
         self.first: float | None = None
         """The first model's length; None before the first step."""
 
-    def next(self, length: float, size: int, direction: float) -> float:
+    def next(self, length: float, size: int, direction: float, reach: float) -> float:
         """The next step's rate; in the first round, from the lengths of the model and direction."""
         if self.rate is not None:
             return self.rate
-        bound = longest(length, length, size) / direction
+        bound = longest(length, length, size, reach) / direction
         return min(bound, bound if self.start is None else self.start)
 
-    def learn(self, rate: float, products: Floats, length: float, size: int, step: float) -> None:
+    def learn(
+        self, rate: float, products: Floats, length: float, size: int, step: float, reach: float
+    ) -> None:
         """After a round.
 
         Parameters
@@ -77,6 +82,8 @@ class LearnedRate:
             |w| and |u|.
         size : int
             d.
+        reach : float
+            The median length of the round's updates.
         """
         self.first = length if self.first is None else self.first
         across, before, now = (float(x) for x in products)
@@ -86,7 +93,7 @@ class LearnedRate:
             self.agreement = DECAY * self.agreement + (1 - DECAY) * cosine
         new = rate * math.exp(GAIN * self.agreement)
         if math.isfinite(step) and step > 0:
-            new = min(new, longest(length, self.first, size) / step)
+            new = min(new, longest(length, self.first, size, reach) / step)
         self.used, self.rate = rate, max(SMALLEST, min(LARGEST, new))
 
     def state_dict(self) -> dict[str, Any]:
@@ -116,11 +123,24 @@ class LearnedRate:
         self.used = None
 
 
-def longest(length: float, first: float, size: int) -> float:
-    """The longest step of a model of that length and size, whose first one had a length, too.
+def longest(length: float, first: float, size: int, reach: float) -> float:
+    """The longest step of a model of that length and size.
 
-    >>> longest(5.0, 4.0, 10_000), longest(5.0, 0.0, 10_000)
-    (0.4, 0.5)
+    Parameters
+    ----------
+    length, first : float
+        |w| and |w_0|.
+    size : int
+        d.
+    reach : float
+        The median length of the round's updates.
+
+    Examples
+    --------
+    >>> longest(5.0, 4.0, 10_000, 2.0), longest(5.0, 0.0, 10_000, 2.0)
+    (0.4, 2.0)
     """
-    least = LEAST * math.sqrt(size)
-    return SHARE * max(min(length, first) if first >= least else length, least)
+    root = math.sqrt(size)
+    if first >= LEAST * root:
+        return SHARE * max(min(length, first), LEAST * root)
+    return max(SHARE * length, reach if math.isfinite(reach) else 0.0, SHORTEST * root)

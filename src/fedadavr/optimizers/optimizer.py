@@ -111,6 +111,7 @@ class Optimizer:
         if trust_ratio not in ("tensor", "global"):
             raise ValueError(f"trust_ratio must be 'tensor' or 'global', got {trust_ratio!r}")
         self.steps = 0
+        self._reach = 0.0  # of the step that is under way
         kept = self.rule.moments + ("m" if self.learned else "")
         self.m, self.v = (
             np.zeros(layout.size if which in kept else 0, np.float32) for which in ("m", "v")
@@ -132,12 +133,16 @@ class Optimizer:
             _in_float32("server_lr_start", start)
         return LearnedRate(start)
 
-    def next(self, client_lr: float = 1.0, w: Vector | None = None) -> OptimizerStep:
+    def next(
+        self, client_lr: float = 1.0, w: Vector | None = None, reach: float = 0.0
+    ) -> OptimizerStep:
         """The numbers of the next step from w; `steps` moves when it is `done`.
 
-        Where the rate is learned, the first step needs w.
+        Where the rate is learned, the first step needs w, and each the median length of the round's
+        updates.
         """
         t = self.steps + 1
+        self._reach = reach
         if self.learned:
             self.lr = self._next_rate(self.learned, w)
         rate, first, second = self.lr, 1.0, 1.0
@@ -160,7 +165,8 @@ class Optimizer:
         first, size = self.layout.blocks.start, self.layout.size
         squares = np.add.reduceat(np.square(w, dtype=np.float64), first)
         length = math.sqrt(squares.sum())
-        return learned.next(length, size, length if self.rule.trust and length else math.sqrt(size))
+        direction = length if self.rule.trust and length else math.sqrt(size)
+        return learned.next(length, size, direction, self._reach)
 
     def norms(self) -> npt.NDArray[np.float64]:
         """Where a step's pass puts what `done` asks for, by block."""
@@ -180,7 +186,8 @@ class Optimizer:
             length, direction = np.sqrt([squares[0].sum(), (ratios**2 * squares[1]).sum()])
             direction *= step.rate / self.lr  # FedAdam corrects its bias there
             size, products = self.layout.size, squares[2:].sum(axis=1)
-            self.learned.learn(self.lr, products, float(length), size, float(direction))
+            lengths = float(length), size, float(direction)
+            self.learned.learn(self.lr, products, *lengths, self._reach)
         self.steps += 1
 
     def _trust(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -197,7 +204,8 @@ class Optimizer:
     def step(self, w: Vector, gradient: Vector, out: Vector | None = None) -> Vector:
         """One step from w along a gradient; returns the new model (in `out`, if given)."""
         out = np.empty_like(w) if out is None else out
-        step, blocks, norms = self.next(w=w), self.layout.blocks, self.norms()
+        reach = float(np.linalg.norm(gradient)) if self.learned else 0.0
+        step, blocks, norms = self.next(1.0, w, reach), self.layout.blocks, self.norms()
         kernels.run(kernels.optimize, blocks, step, w, gradient, out, norms)
         self.done(step, w, out, norms)
         return out
