@@ -182,7 +182,7 @@ class Optimizer:
         root, length = float(np.sqrt(w.size)), float(np.linalg.norm(w))
         if self.first >= 0.01 * root:
             return 0.1 * max(min(length, self.first), 0.01 * root)
-        return max(0.1 * length, float(np.linalg.norm(G)), 0.001 * root)
+        return max(0.1 * length, float(np.linalg.norm(G)) / max(self.t, 1), 0.001 * root)
 
     def learn(self, w: Array, G: Array, u: float, longest: float) -> None:
         """lr exp(a / 2), where a averages the cosines of G and the mean p of those before."""

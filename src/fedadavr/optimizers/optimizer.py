@@ -142,7 +142,7 @@ class Optimizer:
         updates.
         """
         t = self.steps + 1
-        self._reach = reach
+        self._reach = reach / t
         if self.learned:
             self.lr = self._next_rate(self.learned, w)
         rate, first, second = self.lr, 1.0, 1.0
