@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/fedadavr compare --dataset mnist-5k --partition lq-1 --clients-per-round 5 --seeds 42 43 44 \
 		--workers 2 --evaluate-every 5 --target 60 --algorithms fedavg fedvarp \
-		fedadavr-novr:server-lr=0.005 fedadavr:server-lr=0.005 fedadavr-quant:codec=int4,server-lr=0.005
+		fedyogi fedadavr fedadavr-quant:codec=int4 fedadavr-plus
 
 test: setup
 	$(BIN)/python -m pytest -q -n 2
@@ -59,7 +59,7 @@ wheel-test: setup  # builds wheel and sdist, and installs the wheel where nothin
 picture: setup  # README's picture, two minutes
 	rm -rf runs/picture
 	$(BIN)/fedadavr compare --dataset mnist-5k --partition lq-1 --clients-per-round 5 --seeds 42 43 44 --workers 2 \
-		--evaluate-every 2 --algorithms fedavg fedyogi fedadavr:server-lr=0.005 fedadavr-plus:server-lr=0.005 --out runs/picture
+		--evaluate-every 2 --algorithms fedavg fedyogi fedadavr fedadavr-plus --out runs/picture
 	$(BIN)/python docs/pictures/accuracy.py runs/picture
 
 lint: setup

@@ -233,12 +233,26 @@ def test_gradients_of_zero_and_huge_ones_leave_a_rate() -> None:
             assert np.isfinite(w).all()
 
 
+@pytest.mark.parametrize("name", ["fedadavr", "fedadavr-quant", "fedadavr-plus"])
+def test_a_rate_that_nobody_tells_is_learned(name: str) -> None:
+    """With an optimizer that adapts; a plain step has its own unit. A run's config says which."""
+    for optimizer, rate in (("adam", "learned"), ("lamb", "learned"), ("sgd", 1.0)):
+        server = algorithm(name, LAYOUT, optimizer=optimizer)
+        assert (server.server_optimizer.learned is not None) == (rate == "learned")
+        told = Experiment.of(algorithm=name, optimizer=optimizer).resolved().settings
+        assert (told["server_lr"], told["averaging"]) == (rate, True)
+    start = algorithm(name, LAYOUT, server_lr_start=1e-3).server_optimizer.learned
+    assert start is not None
+    assert start.start == 1e-3
+
+
 @pytest.mark.parametrize(
     ("told", "message"),
     [
         ({"server_lr": "learned", "optimizer": "sgd"}, "and 'sgd' does not: give it a number"),
         ({"server_lr": "learned", "optimizer": "momentum"}, "and 'momentum' does not: give it a"),
-        ({"server_lr_start": 0.1}, "server_lr_start goes with server_lr='learned', got 0.1 with"),
+        ({"server_lr_start": 0.1, "server_lr": 0.2},
+         "server_lr_start goes with server_lr='learned', got 0.1 with 0.2"),
         ({"server_lr": "learned", "server_lr_start": 0.0},
          "server_lr_start must be a finite number above 0, got 0.0"),
         ({"server_lr": "lerned"}, "server_lr must be a number or 'learned' or none, got 'lerned'"),

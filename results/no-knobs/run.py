@@ -72,7 +72,7 @@ def case(
 
 def cases(part: str) -> Iterator[Case]:
     """The runs of a part."""
-    from choose import chosen, finalists
+    from choose import OURS, chosen, finalists
 
     if part in ("core", "finals"):
         every = [words for own in TRAININGS.values() for words in own]
@@ -87,14 +87,13 @@ def cases(part: str) -> Iterator[Case]:
                 for words in finalists():
                     yield case(part, words, partition, 51, **fields)
     elif part == "fmnist":
-        for words in dict.fromkeys([*chosen(), *(own[0] for own in TRAININGS.values())]):
+        for words in dict.fromkeys([*chosen(), *(TRAININGS[name][0] for name in OURS)]):
             for partition in SIX:
                 yield case(part, words, partition, 51, "fmnist", local_epochs=3)
     elif part == "starts":
-        for dataset, epochs in (("mnist", 1), ("fmnist", 3)):
-            for partition in SIX:
-                for words in STARTS:
-                    yield case(part, words, partition, 51, dataset, local_epochs=epochs)
+        for partition in SIX:
+            for words in STARTS:
+                yield case(part, words, partition, 51)
     elif part == "paper":
         for dataset, seeds in (("mnist", (42, 43, 44)), ("fmnist", (42,))):
             for partition in SIX:
