@@ -80,8 +80,8 @@ def arrays(case: str) -> dict[str, Any]:
     """The model after every round, then what the server keeps."""
     name, settings = CASES[case]
     layout = LARGE if case.endswith("large") else LAYOUT
-    if name in ("fedadavr", "fedadavr-quant", "fedadavr-plus"):  # as their defaults were
-        settings = {"server_lr": 0.01, "averaging": False} | settings
+    if name in ("fedadavr", "fedadavr-quant", "fedadavr-plus"):  # else it would be learned
+        settings = {"server_lr": 0.01} | settings
     server: Any = algorithm(name, layout, **settings)
     start = np.random.default_rng(1)
     w = start.normal(0, 0.1, layout.size).astype(np.float32)

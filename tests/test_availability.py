@@ -343,7 +343,7 @@ def test_a_trace_can_begin_again(trace: Path) -> None:
 
 def test_uniform_runs_have_the_records_and_names_that_they_had() -> None:
     """Nothing of it is told where everybody is there and answers."""
-    plain = Experiment.of(dataset="mnist-5k").resolved()
+    plain = Experiment.of(dataset="mnist-5k", server_lr=0.01, averaging=False).resolved()
     assert (plain.availability, plain.dropout) == ("uniform", "none")
     assert not {"availability", "dropout"} & given(plain).keys()
     assert run_id(plain) == "89f532dfbb61"

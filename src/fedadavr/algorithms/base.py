@@ -59,7 +59,7 @@ class Algorithm(ServerState, ABC):
     """Reject a reply that claims more local steps; None: as with `max_examples`."""
     max_share: float | None = None
     """The largest share of a cohort's examples that one client counts with; None: any."""
-    averaging: bool = False
+    averaging: bool | None = False
     """Serve a mean of the models so far, in which late ones count most; train on the last."""
     store: Store | None = None
     """Where the client memory lives and `commit` writes; None: in RAM, and nothing is kept."""
@@ -87,10 +87,12 @@ class Algorithm(ServerState, ABC):
         every = self.snapshot_every
         if every is not None and (type(every) is not int or every < 1):
             raise ValueError(f"snapshot_every must be a whole number from 1 up, got {every!r}")
-        self.average = ModelAverage(self.layout) if self.averaging else None
         self._notes: dict[int, Any] = {}  # what rounds have reported since the last commit
         self.memory = self._build_memory()
         self.server_optimizer = self._build_optimizer()
+        if self.averaging is None:
+            self.averaging = self.server_optimizer.learned is not None
+        self.average = ModelAverage(self.layout) if self.averaging else None
 
     def _check_rates(self) -> None:
         self.client_lr = positive("client_lr", self.client_lr)

@@ -78,8 +78,8 @@ class FedAdaVR(Adaptive, _VarianceReduced):
 
     server_lr: Rate | None = None  # type: ignore[assignment]
     """Rate of the server's step; learned: from round to round, which None is, too, if it can be."""
-    averaging: bool = True
-    """Serve a mean of the models so far, in which late ones count most; train on the last."""
+    averaging: bool | None = None
+    """Serve a mean of the models so far, late ones most; None: where the rate is learned."""
 
 
 @register("fedadavr-quant")

@@ -36,8 +36,8 @@ class FedAdaVRPlus(Adaptive, Fading):
 
     server_lr: Rate | None = None  # type: ignore[assignment]
     """Rate of the server's step; learned: from round to round, which None is, too, if it can be."""
-    averaging: bool = True
-    """Serve a mean of the models so far, in which late ones count most; train on the last."""
+    averaging: bool | None = None
+    """Serve a mean of the models so far, late ones most; None: where the rate is learned."""
     memories: Sequence[str] | str = "own+centers"
     """own, centers, or both; in place of centers, any other memory by its name."""
     centers: int = 10

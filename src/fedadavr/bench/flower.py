@@ -92,7 +92,7 @@ def measure(
 
 def strategy(arrays: ArrayRecord, codec: str, store: str | None) -> FedAdaVR:
     """Our strategy in a round whose clients train now."""
-    made = FedAdaVR(codec=codec, optimizer="adam", server_lr=0.01, averaging=False, store=store)
+    made = FedAdaVR(codec=codec, optimizer="adam", server_lr=0.01, store=store)
     made.identities.clients = {node: str(node) for node in NODES}
     made.configure_train(1, arrays, ConfigRecord(), Nodes())  # type: ignore[arg-type]
     return made

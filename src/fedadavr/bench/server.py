@@ -258,10 +258,6 @@ def timings() -> int:
     return 3 * len(cases()) + 6
 
 
-STEP: dict[str, Any] = {"server_lr": 0.01, "averaging": False}
-"""The paper's step: a fixed rate, and nothing beside it."""
-
-
 def large(layout: Layout, rounds: int) -> Iterator[ServerTiming]:
     """Every codec and optimizer at a large model's size."""
     w, updates = replies(layout)
@@ -269,7 +265,7 @@ def large(layout: Layout, rounds: int) -> Iterator[ServerTiming]:
     flower = importlib.util.find_spec("flwr") is not None
     out = np.empty_like(w)
     for codec, optimizer in cases():
-        ours = FedAdaVR(layout, optimizer=optimizer, codec=codec, **STEP)
+        ours = FedAdaVR(layout, optimizer=optimizer, codec=codec, server_lr=0.01)
         works: dict[str, Callable[[], Any]] = {
             "ours": partial(ours.step, w, updates, out=out),
             "bound": partial(copier.move, bytes_moved(layout, CLIENTS, codec, optimizer)),
@@ -278,12 +274,12 @@ def large(layout: Layout, rounds: int) -> Iterator[ServerTiming]:
             plain = NumpyFedAdaVR(layout, codec, optimizer)
             works["numpy"] = partial(plain.step, w, updates)
         else:  # in turn with the one that it is to be held against
-            int4 = FedAdaVR(layout, optimizer=optimizer, codec="int4", **STEP)
+            int4 = FedAdaVR(layout, optimizer=optimizer, codec="int4", server_lr=0.01)
             works["int4"] = partial(int4.step, w, updates, out=out)
         for name, ms in side_by_side(works, rounds).items():
             yield ServerTiming(name, codec, optimizer, layout.size, CLIENTS, CLIENTS, ms)
-    paper = FedAdaVR(layout, optimizer="adam", codec="int8", **STEP)
-    plus = FedAdaVRPlus(layout, optimizer="adam", codec="int8", **STEP, centers=CENTERS)
+    paper = FedAdaVR(layout, optimizer="adam", codec="int8", server_lr=0.01)
+    plus = FedAdaVRPlus(layout, optimizer="adam", codec="int8", server_lr=0.01, centers=CENTERS)
     fill_centers(plus, w)
     both: dict[str, Callable[[], Any]] = {
         "fedadavr": partial(paper.step, w, updates, out=out),

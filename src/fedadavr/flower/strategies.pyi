@@ -101,8 +101,8 @@ class FedAdaVR(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default True
-        Serve a mean of the models so far, in which late ones count most; train on the last.
+    averaging : bool | None, default None
+        Serve a mean of the models so far, late ones most; None: where the rate is learned.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -178,7 +178,7 @@ class FedAdaVR(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = True,
+        averaging: bool | None = None,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -283,8 +283,8 @@ class FedAdaVRQuant(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default True
-        Serve a mean of the models so far, in which late ones count most; train on the last.
+    averaging : bool | None, default None
+        Serve a mean of the models so far, late ones most; None: where the rate is learned.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp16'
@@ -360,7 +360,7 @@ class FedAdaVRQuant(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = True,
+        averaging: bool | None = None,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp16",
         population: int | Mapping[str, int] | None = None,
@@ -465,7 +465,7 @@ class FedAdaVRNoVR(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -532,7 +532,7 @@ class FedAdaVRNoVR(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         server_lr_start: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
@@ -632,7 +632,7 @@ class FedAdaVRNoOpt(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -691,7 +691,7 @@ class FedAdaVRNoOpt(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -787,8 +787,8 @@ class FedAdaVRPlus(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default True
-        Serve a mean of the models so far, in which late ones count most; train on the last.
+    averaging : bool | None, default None
+        Serve a mean of the models so far, late ones most; None: where the rate is learned.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
     codec : Literal['fp32', 'fp16', 'int8', 'int4', 'int8-block', 'int4-block', 'nf4', 'rot4', 'rot3', 'rot2', 'rot1'] | str, default 'fp32'
@@ -876,7 +876,7 @@ class FedAdaVRPlus(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = True,
+        averaging: bool | None = None,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -987,7 +987,7 @@ class FedVARP(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -1046,7 +1046,7 @@ class FedVARP(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1142,7 +1142,7 @@ class FedStale(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -1203,7 +1203,7 @@ class FedStale(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1300,7 +1300,7 @@ class ClusterFedVARP(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -1357,7 +1357,7 @@ class ClusterFedVARP(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1452,7 +1452,7 @@ class MIFA(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -1511,7 +1511,7 @@ class MIFA(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1607,7 +1607,7 @@ class Scaffold(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -1664,7 +1664,7 @@ class Scaffold(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1759,7 +1759,7 @@ class FedDyn(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -1816,7 +1816,7 @@ class FedDyn(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
@@ -1911,7 +1911,7 @@ class FedCM(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -1964,7 +1964,7 @@ class FedCM(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         client_momentum: float = 0.0,
         alpha: float = 0.1,
@@ -2057,7 +2057,7 @@ class GHBM(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -2112,7 +2112,7 @@ class GHBM(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         client_momentum: float = 0.0,
         tau: int = 10,
@@ -2206,7 +2206,7 @@ class FedNova(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -2257,7 +2257,7 @@ class FedNova(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         client_momentum: float = 0.0,
         eta: float | None = ...,
@@ -2349,7 +2349,7 @@ class FedProx(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -2402,7 +2402,7 @@ class FedProx(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         mu: float = 0.01,
         eta: float | None = ...,
@@ -2495,7 +2495,7 @@ class FedAvg(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -2544,7 +2544,7 @@ class FedAvg(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         eta: float | None = ...,
         eta_l: float = ...,
@@ -2635,7 +2635,7 @@ class FedAvgM(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -2686,7 +2686,7 @@ class FedAvgM(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         server_momentum: float = 0.9,
         eta: float | None = ...,
@@ -2778,7 +2778,7 @@ class FedExP(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -2829,7 +2829,7 @@ class FedExP(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         eps: float = 0.001,
         eta: float | None = ...,
@@ -2921,7 +2921,7 @@ class FedAU(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -2976,7 +2976,7 @@ class FedAU(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         cutoff: int = 50,
         population: int | Mapping[str, int] | None = None,
@@ -3070,7 +3070,7 @@ class FedAdagrad(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -3123,7 +3123,7 @@ class FedAdagrad(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         server_lr_start: float | None = None,
         tau: float = 0.001,
@@ -3216,7 +3216,7 @@ class FedAdam(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -3277,7 +3277,7 @@ class FedAdam(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         server_lr_start: float | None = None,
         tau: float = 0.001,
@@ -3374,7 +3374,7 @@ class FedYogi(Strategy):
         Reject a reply that claims more local steps; None: as with `max_examples`.
     max_share : float | None, default None
         The largest share of a cohort's examples that one client counts with; None: any.
-    averaging : bool, default False
+    averaging : bool | None, default False
         Serve a mean of the models so far, in which late ones count most; train on the last.
     snapshot_every : int | None, default None
         Keep the store as it is every so many rounds, to be able to go back; None: never.
@@ -3435,7 +3435,7 @@ class FedYogi(Strategy):
         max_examples: int | None = None,
         max_steps: int | None = None,
         max_share: float | None = None,
-        averaging: bool = False,
+        averaging: bool | None = False,
         snapshot_every: int | None = None,
         server_lr_start: float | None = None,
         tau: float = 0.001,

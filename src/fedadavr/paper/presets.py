@@ -95,12 +95,6 @@ class Preset:
         }  # fmt: skip
         return Experiment(**(protocol | dict(self.common)))
 
-    def cell(self, partition: str, settings: dict[str, Any]) -> Experiment:
-        """A row's settings; what it leaves open is as the paper has it, whatever defaults are."""
-        ours = settings["algorithm"] in ("fedadavr", "fedadavr-quant", "fedadavr-plus")
-        left_open = {"averaging": False} if ours else {}
-        return self.base(partition).updated(**left_open | settings)
-
     def choices(self) -> list[Experiment]:
         """What is run first, on the tuning seed, evaluated in the window only."""
         return [
@@ -112,8 +106,10 @@ class Preset:
         ]
 
     def _tuning(self, partition: str, candidate: dict[str, Any]) -> Experiment:
-        cell = self.cell(partition, candidate)
-        return replace(cell, seed=TUNING_SEED, evaluate_every=cell.rounds or 1).resolved()
+        base = self.base(partition)
+        return base.updated(
+            **candidate, seed=TUNING_SEED, evaluate_every=base.rounds or 1
+        ).resolved()
 
     def experiments(
         self,
@@ -166,7 +162,7 @@ class Preset:
             for row in self.rows(partition):
                 chosen = self._choose(partition, row, known)
                 table.setdefault(row.label, {})[partition] = (
-                    None if chosen is None else self.cell(partition, chosen)
+                    None if chosen is None else self.base(partition).updated(**chosen)
                 )
         return table
 
@@ -195,7 +191,7 @@ class Preset:
             every = window + (rounds - window) // base.evaluate_every
             fraction = min(1.0, (base.evaluate_examples or 1e9) / EVALUATED[self.dataset])
             for row in self.rows(partition):
-                own = self.cell(partition, row.candidates[0])
+                own = base.updated(**row.candidates[0])
                 epochs = (own.local_epochs or 1) / (base.local_epochs or 1)
                 everyone = base.clients or 0 if own.algorithm == "mifa" else 0  # in round 1
                 trained = rounds * own.clients_per_round + everyone

@@ -154,7 +154,7 @@ class Standing(NamedTuple):
 def _not_free() -> frozenset[str]:
     """The names of what rows choose, or say themselves, in all presets."""
     return frozenset(
-        _name(preset.cell(partition, candidate).resolved())
+        _name(preset.base(partition).updated(**candidate).resolved())
         for preset in PRESETS.values()
         for partition in preset.partitions
         for row in preset.rows(partition)
@@ -233,7 +233,7 @@ def _table(dataset: str) -> dict[str, float]:
     """The paper's figures by the names of their settings."""
     preset, paper = PRESETS[f"{dataset}-optimizers"], list(numbers.accuracy(dataset).values())
     return {
-        _name(_any_rate(preset.cell(p, settings.candidates[0]).resolved())): row[p]
+        _name(_any_rate(preset.base(p).updated(**settings.candidates[0]).resolved())): row[p]
         for p in preset.partitions
         for settings, row in zip(preset.rows(p), paper, strict=True)
     }

@@ -33,7 +33,7 @@ def filters(words: Sequence[str], preset: Preset) -> dict[str, list[object]]:
 def _cells(preset: Preset) -> list[Experiment]:
     """Every cell of a preset, with what its rows say."""
     return [
-        preset.cell(partition, candidate)
+        preset.base(partition).updated(**candidate)
         for partition in preset.partitions
         for row in preset.rows(partition)
         for candidate in row.candidates
