@@ -240,7 +240,7 @@ def test_a_rate_that_nobody_tells_is_learned(name: str) -> None:
         server = algorithm(name, LAYOUT, optimizer=optimizer)
         assert (server.server_optimizer.learned is not None) == (rate == "learned")
         told = Experiment.of(algorithm=name, optimizer=optimizer).resolved().settings
-        assert (told["server_lr"], told["averaging"]) == (rate, True)
+        assert (told["server_lr"], told["averaging"]) == (rate, rate == "learned")
     start = algorithm(name, LAYOUT, server_lr_start=1e-3).server_optimizer.learned
     assert start is not None
     assert start.start == 1e-3
