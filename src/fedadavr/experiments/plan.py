@@ -56,7 +56,7 @@ def row(model: str, layout: Layout, clients: int, codec: Codec, cohort: int) -> 
     d, size = layout.size, codec.nbytes(layout)
     value = SIZE + size
     pages = -(-(PAGE_HEAD + value) // PAGE) * PAGE if value > PAGE // 2 else value
-    state = 20 * d  # the model and two moments in float32, the total in float64
+    state = 24 * d  # the model, its average and two moments in float32, the total in float64
     state += 4 * d if codec.omits_zeros else 0  # when each coordinate was first not zero
     replies = cohort * (4 * d + size)
     return PlanRow(
