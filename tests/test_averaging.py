@@ -19,6 +19,8 @@ from fedadavr.algorithms.replies import Rejected
 from fedadavr.cli import main
 from fedadavr.clients import LocalSGD, layout_of
 from fedadavr.data import Federation, federate, load
+from fedadavr.experiments.experiment import Experiment
+from fedadavr.experiments.records import command
 from fedadavr.flower import FedAdaVR
 from fedadavr.memory.average import POWER, ModelAverage
 from fedadavr.models import build
@@ -140,6 +142,18 @@ def test_an_average_that_is_not_finite_is_named_and_mended(
         again = server_on(store, averaging=True)
         x, _ = again.restore()
         np.testing.assert_array_equal(again.served(x), w)
+
+
+def test_a_record_names_it_as_one_types_it() -> None:
+    """Where it is not the default; and the command that is told is understood."""
+    told = {
+        averaging: command(Experiment.of(algorithm="fedadavr", averaging=averaging).resolved())
+        for averaging in (None, False)
+    }
+    assert told[None] == "fedadavr run --dataset mnist-5k"
+    assert told[False].endswith("--averaging false")
+    averaged = command(Experiment.of(algorithm="fedavg", averaging=True).resolved())
+    assert averaged.endswith("--algorithm fedavg --averaging true")
 
 
 # --- the engine ---

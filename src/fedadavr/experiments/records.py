@@ -155,7 +155,9 @@ def command(experiment: Experiment, spelled: Collection[str] = ()) -> str:
     spelled : Collection[str]
         Settings to type also where they are the defaults.
     """
-    usual = _usual(experiment)
+    usual, known = _usual(experiment), dict(fields_of_experiment())
+    if experiment.algorithm in ALGORITHMS:
+        known |= user_settings(experiment.algorithm)
     words = ["fedadavr", "run", "--dataset", experiment.dataset]
     for name, value in experiment.flat().items():
         follows = name == "average_last" and experiment.rounds != usual.rounds
@@ -164,7 +166,7 @@ def command(experiment: Experiment, spelled: Collection[str] = ()) -> str:
             told = told or name in spelled
         if name == "dataset" or not told:
             continue
-        if isinstance(value, bool):
+        if isinstance(value, bool) and (name not in known or known[name].type is bool):
             words += [flag(name if value else f"no_{name}")]
         else:
             text = repr(value) if isinstance(value, float) else _typed(value)
@@ -193,6 +195,8 @@ def _typed(value: Any) -> str:
     """A value as one types it."""
     if isinstance(value, list):
         return "+".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
     return "none" if value is None else str(value)
 
 
