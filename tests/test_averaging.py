@@ -268,22 +268,30 @@ def test_running_statistics_are_the_last_model_s(caplog: pytest.LogCaptureFixtur
     np.testing.assert_array_equal(arrays[0], arrays[1])
 
 
-def test_what_a_subclass_makes_of_the_model_is_averaged() -> None:
-    """The models that went out, as it has altered them."""
+def test_what_a_subclass_makes_of_the_model_is_served(caplog: pytest.LogCaptureFixture) -> None:
+    """A mean of rounded or projected models is none: the last one is served, and that is said."""
+    made: list[Any] = []
 
-    altered: list[Any] = []
-
-    class Masked(FedAdaVR):
+    class Rounded(FedAdaVR):
         def aggregate_train(self, server_round: int, replies: Any) -> Any:
             arrays, metrics = super().aggregate_train(server_round, replies)
             assert arrays is not None
-            x = arrays["x"].numpy().copy()
-            x[::2] = 0
-            altered.append(x)
-            return ArrayRecord({"x": Array(x), "y": arrays["y"]}), metrics
+            made.append(np.round(arrays["x"].numpy(), 1))
+            return ArrayRecord({"x": Array(made[-1]), "y": arrays["y"]}), metrics
 
-    strategy = Masked(fraction_train=0.5, fraction_evaluate=0.0, averaging=True, server_lr=0.1,
-                      min_available_nodes=6)  # fmt: skip
-    x = strategy.start(federation(), first_model(50), 5).arrays["x"].numpy()
-    assert not x[::2].any()
-    np.testing.assert_allclose(x, mean_of(altered), atol=1e-5)
+    strategy = Rounded(fraction_train=0.5, fraction_evaluate=0.0, averaging=True, server_lr=0.1,
+                       min_available_nodes=6)  # fmt: skip
+    with caplog.at_level(logging.WARNING, "flwr"):
+        result = strategy.start(federation(), first_model(50), 5)
+    np.testing.assert_array_equal(result.arrays["x"].numpy(), made[-1])
+    said = "averaging: Rounded makes models of its own, so that the last one is served"
+    assert sum(said in line for line in caplog.messages) == 1
+
+
+def test_after_the_end_the_model_is_the_one_that_was_served() -> None:
+    """`current_arrays` trains on, and is the result once there is one."""
+    strategy = strategy_on(None, averaging=True)
+    result = strategy.start(federation(), first_model(50), 4)
+    for arrays in (strategy.current_arrays, strategy.served_arrays):
+        assert arrays is not None
+        np.testing.assert_array_equal(arrays["x"].numpy(), result.arrays["x"].numpy())

@@ -203,6 +203,7 @@ class KeptRounds:
                     f"round {round}: aggregate_train of {type(self).__name__} gave a model with "
                     "NaN or infinity"
                 )
+            self._serve_own(arrays)
             self._take(arrays)
             self._unseen = False
             if self._reached < round:
@@ -212,6 +213,14 @@ class KeptRounds:
                 self._uncommitted, self._reached = self._uncommitted + 1, round
         if self._uncommitted >= self.commit_every:
             self._commit()
+
+    def _serve_own(self, arrays: ArrayRecord) -> None:
+        """A model that a subclass has made is served as it is: a mean of some need not be one."""
+        server = self.server
+        if server is not None and server.average is not None and not self._went_out(arrays):
+            log(WARNING, "averaging: %s makes models of its own, so that the last one is served, "
+                "not a mean", type(self).__name__)  # fmt: skip
+            server.average = None
 
     def _commit(self) -> None:
         """Write the rounds that are not stored yet; waits for the store, then raises."""

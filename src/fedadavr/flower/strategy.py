@@ -262,6 +262,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
             result = loop.run(self._current(), self._done_before, num_rounds)
             self._commit()
             self._retry("the last metrics", self._write_metrics)
+            self._record = result.arrays  # what `current_arrays` is after the end
         except BaseException as error:
             self._save_what_is_whole(error)
             raise
