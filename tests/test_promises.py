@@ -388,7 +388,8 @@ def test_a_large_model_agrees_with_the_reference() -> None:
     rng = np.random.default_rng(5)
     for name, extra in CASES:
         memory = {"codec": "int8"} if name in REMEMBERING else {}
-        server = algorithm(name, layout, **extra, **memory)
+        rate = {"server_lr": 0.01} if name in ("fedadavr", "fedadavr-quant") else {}
+        server = algorithm(name, layout, **extra, **memory, **rate)
         ref = reference_server(name, layout, server, **memory)
         w = rng.normal(size=layout.size).astype(np.float32)
         for clients in ("013", "1245"):

@@ -44,7 +44,7 @@ ENDS: dict[str, tuple[float, float]] = {
     "fedadam": (0.1, 1.0),
     "fedyogi": (0.01, 0.4),
     "fedadavr-novr": (0.05, 0.4),
-    "fedadavr": (0.0, 1e-6),
+    "fedadavr": (0.0, 1e-3),  # its rate is learned, and still moves
     "fedadavr-quant": (0.0, 1e-3),
     "fedadavr-plus": (0.0, 5e-3),  # its trust is learned, and is not quite full
 }
