@@ -241,6 +241,10 @@ def test_a_rate_that_nobody_tells_is_learned(name: str) -> None:
         assert (server.server_optimizer.learned is not None) == (rate == "learned")
         told = Experiment.of(algorithm=name, optimizer=optimizer).resolved().settings
         assert (told["server_lr"], told["averaging"]) == (rate, rate == "learned")
+        beta2 = 0.99 if name == "fedadavr-plus" and rate == "learned" else 0.999
+        assert (server.server_optimizer.beta2, told["beta2"]) == (beta2, beta2)
+    assert algorithm(name, LAYOUT, beta2=0.9).server_optimizer.beta2 == 0.9
+    assert algorithm(name, LAYOUT, server_lr=0.01).server_optimizer.beta2 == 0.999
     start = algorithm(name, LAYOUT, server_lr_start=1e-3).server_optimizer.learned
     assert start is not None
     assert start.start == 1e-3

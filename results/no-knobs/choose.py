@@ -83,14 +83,17 @@ def finalists() -> list[str]:
     return found
 
 
+def chosen_of(parts: tuple[str, ...], *names: str) -> list[str]:
+    """The best training of each algorithm by some parts."""
+    regret = regrets(figures(parts))
+    return [order[0][0] for name in names if (order := ranked(name, regret))]
+
+
 def chosen(*names: str) -> list[str]:
     """The training that was chosen of each algorithm; of those without axes, by the rest."""
     found = []
     for name in names or TRAININGS:
-        order = ranked(name, regrets(figures(CHOOSING))) or ranked(
-            name, regrets(figures(CHOOSING[:2]))
-        )
-        found.append(order[0][0])
+        found += chosen_of(CHOOSING, name) or chosen_of(CHOOSING[:2], name)
     return found
 
 

@@ -72,7 +72,7 @@ def case(
 
 def cases(part: str) -> Iterator[Case]:
     """The runs of a part."""
-    from choose import OURS, chosen, finalists
+    from choose import OURS, chosen, chosen_of, finalists
 
     if part in ("core", "finals"):
         every = [words for own in TRAININGS.values() for words in own]
@@ -82,11 +82,12 @@ def cases(part: str) -> Iterator[Case]:
                 for client_lr in (0.01, 0.1):
                     yield case(part, words, partition, seed, client_lr=client_lr)
     elif part == "axes":
+        best = chosen_of(("core", "finals"), "fedyogi", "fedadavr")
+        plus = [words for words in finalists() if words in TRAININGS["fedadavr-plus"]]
         for fields in AXES:
             for partition in TWO:
-                for words in finalists():
-                    if not words.startswith(("fedavg", "fedvarp")):
-                        yield case(part, words, partition, 51, **fields)
+                for words in best + plus:
+                    yield case(part, words, partition, 51, **fields)
     elif part == "fmnist":
         for words in dict.fromkeys([*chosen(), *(TRAININGS[name][0] for name in OURS)]):
             for partition in SIX:

@@ -350,6 +350,8 @@ class Adaptive(RateLearning):
 
     learns: ClassVar[bool] = False
     """Whether a rate that nobody tells is learned, where the optimizer can."""
+    beta2_learned: ClassVar[float | None] = None
+    """The decay of the second moment where the rate is learned; None: the optimizer's default."""
 
     _: KW_ONLY
     optimizer: str = "adam"
@@ -368,13 +370,16 @@ class Adaptive(RateLearning):
     def _build_optimizer(self) -> Optimizer:
         if self.server_lr is None and self.learns and OPTIMIZERS.find(self.optimizer).adapts:
             self.server_lr = "learned"
+        beta2 = self.beta2
+        if beta2 is None and self.server_lr == "learned":
+            beta2 = self.beta2_learned
         return Optimizer(
             self.optimizer,
             self.layout,
             lr=self.server_lr,
             lr_start=self.server_lr_start,
             beta1=self.beta1,
-            beta2=self.beta2,
+            beta2=beta2,
             eps=self.eps,
             weight_decay=self.weight_decay,
             trust_ratio=self.trust_ratio,

@@ -33,11 +33,14 @@ class FedAdaVRPlus(Adaptive, Fading):
     """
 
     learns: ClassVar[bool] = True
+    beta2_learned: ClassVar[float | None] = 0.99
 
     server_lr: Rate | None = None  # type: ignore[assignment]
     """Rate of the server's step; learned: from round to round, which None is, too, if it can be."""
     averaging: bool | None = None
     """Serve a mean of the models so far, late ones most; None: where the rate is learned."""
+    beta2: float | None = None
+    """Decay of the second moment; None: 0.99 where the rate is learned, else the optimizer's."""
     memories: Sequence[str] | str = "own+centers"
     """own, centers, or both; in place of centers, any other memory by its name."""
     centers: int = 10

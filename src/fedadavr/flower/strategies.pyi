@@ -806,7 +806,7 @@ class FedAdaVRPlus(Strategy):
     beta1 : float | None, default None
         Decay of the first moment; None: the optimizer's default.
     beta2 : float | None, default None
-        Decay of the second moment; None: the optimizer's default.
+        Decay of the second moment; None: 0.99 where the rate is learned, else the optimizer's.
     eps : float | None, default None
         Added to the denominator; None: the optimizer's default.
     weight_decay : float, default 0.0
