@@ -51,7 +51,9 @@ def assert_kept(memory: ClientMemory, half: float) -> None:
 @pytest.mark.parametrize("half", [0.5, 3.0])
 def test_agrees_with_the_reference(name: str, extra: dict[str, Any], half: float) -> None:
     """What is not renewed fades, in both places where it enters; sizes change meanwhile."""
-    server: Any = algorithm(name, LAYOUT, population=9, staleness_half_life=half, clip=0.0, **extra)
+    rate = {"server_lr": 0.01} if name == "fedadavr" else {}
+    settings: dict[str, Any] = {"population": 9, "staleness_half_life": half, "clip": 0.0, **rate}
+    server: Any = algorithm(name, LAYOUT, **settings, **extra)
     ref = reference_server(name, LAYOUT, server, population=9, half_life=half)
     rng = np.random.default_rng(3)
     w = rng.normal(size=LAYOUT.size).astype(np.float32)

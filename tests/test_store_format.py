@@ -528,10 +528,10 @@ def test_a_redis_store_of_format_1_is_converted(
     main(["memory", "convert", old, new])
     main(["memory", "verify", new])
     assert capsys.readouterr().out.count("is sound") == 2
-    fresh = server_on(None)
+    fresh = server_on(None, server_lr=0.01)
     expected = play(fresh, 14)
     with opened(new) as store:
-        server = server_on(store)
+        server = server_on(store, server_lr=0.01)
         np.testing.assert_array_equal(play(server, 14), expected)
         np.testing.assert_array_equal(server.memory.total, fresh.memory.total)
         np.testing.assert_array_equal(server.server_optimizer.v, fresh.server_optimizer.v)
@@ -636,7 +636,7 @@ def test_what_rounds_report_is_noted_once(address: str) -> None:
         play(server, 5)
         first = store.rounds()
         assert sorted(first) == [1, 2, 3, 4, 5]
-        assert set(first[3]) == {"trust", "shares"}
+        assert set(first[3]) == {"trust", "shares", "server_lr"}
         size = written(store, lambda: play(server, 6))
     with opened(address) as store:
         server = server_on(store, name="fedadavr-plus")

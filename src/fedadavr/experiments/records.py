@@ -181,14 +181,18 @@ def _usual(experiment: Experiment) -> Experiment:
         usual = usual.resolved()
     if experiment.algorithm not in ALGORITHMS:
         return replace(usual, settings={})
-    known, chosen = user_settings(experiment.algorithm), {}
-    if "optimizer" in known:
-        chosen = {"optimizer": experiment.get("optimizer")}
+    known = user_settings(experiment.algorithm)
+    told = {n: experiment.get(n) for n in ("optimizer", "server_lr") if n in known}
+    optimizer = {n: value for n, value in told.items() if n == "optimizer"}
     try:
-        own = Experiment(algorithm=experiment.algorithm, settings=chosen).resolved().settings
+        own, at_that_rate = (
+            Experiment(algorithm=experiment.algorithm, settings=given).resolved().settings
+            for given in (optimizer, told)
+        )
     except ValueError:  # a setting has no default
         return replace(usual, settings={})
-    return replace(usual, settings={**own, **{name: known[name].default for name in chosen}})
+    left = {n: own[n] for n in told} | {n: known[n].default for n in optimizer}
+    return replace(usual, settings={**at_that_rate, **left})
 
 
 def _typed(value: Any) -> str:
