@@ -182,7 +182,7 @@ def _usual(experiment: Experiment) -> Experiment:
     if experiment.algorithm not in ALGORITHMS:
         return replace(usual, settings={})
     known = user_settings(experiment.algorithm)
-    told = {n: experiment.get(n) for n in ("optimizer", "server_lr") if n in known}
+    told: dict[str, Any] = {n: experiment.get(n) for n in ("optimizer", "server_lr") if n in known}
     optimizer = {n: value for n, value in told.items() if n == "optimizer"}
     try:
         own, at_that_rate = (
