@@ -662,8 +662,9 @@ def test_every_point_of_a_redis_commit_leaves_a_whole_round(
             count = sum(1 for _ in store.items())
             assert count == len(store)
             keys = redis_server.client.keys(f"{address.rpartition('=')[2]}:*")
-            # Nothing is left lying about: headers, updates, four arrays, manifest, intent, lease.
-            assert len(keys) <= 2 * count + 4 + 3, keys
+            # Nothing is left lying about: headers, updates, five arrays, manifest, intent, lease,
+            # and what each round has told.
+            assert len(keys) <= 2 * count + 5 + 3 + extra["round"] + 1, keys
         if finished:
             break
     assert finished
