@@ -358,7 +358,7 @@ def test_a_run_is_named_by_its_settings(mine: str, tmp_path: Path) -> None:
         {"evaluate_every": 2},
     )}  # fmt: skip
     assert len(names) == 6
-    usual: dict[str, Any] = {"optimizer": "adam", "server_lr": 0.01, "codec": "fp32", "beta1": 0.9}
+    usual = {"optimizer": "adam", "server_lr": "learned", "codec": "fp32", "beta1": 0.9}
     assert run_id(one.updated(**usual)) in names
     elsewhere = tmp_path / "mine.py"
     elsewhere.write_text(Path(mine).read_text())
