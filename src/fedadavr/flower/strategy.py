@@ -535,8 +535,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
         if self.fraction_evaluate == 0.0:
             return []
         round = self._offset + server_round
-        if self._unseen and not self._in_start:
-            arrays = self.served_arrays or arrays
+        if self._unseen and not self._in_start:  # `start` has chosen what is evaluated
+            arrays = self._current()
         wanted = {"min_available_nodes": self.min_available_nodes,
                   "min_evaluate_nodes": self.min_evaluate_nodes}  # fmt: skip
         try:
