@@ -293,6 +293,8 @@ class Remembering(Algorithm):
     """How many clients there are, or their sizes; None: those seen so far."""
     prune_after: int | None = None
     """Forget a client that was not seen for so many rounds; None: never."""
+    rounding_seed: int | None = None
+    """Round what is stored up or down at random, by this seed; None: to the nearest."""
 
     memory: ClientMemory = field(init=False, repr=False)
 
@@ -308,6 +310,7 @@ class Remembering(Algorithm):
             store=self.store,
             prune_after=self.prune_after,
             staleness_half_life=self._half_life(),
+            rounding_seed=self.rounding_seed,
         )
 
     def _half_life(self) -> float | None:

@@ -46,11 +46,12 @@ class Round:
 
     def _records(self, stored: Stored) -> kernels.Records:
         memory, records = self.server.memory, self.records
-        codec = None if memory is None else memory.codec
-        if memory is None or codec is None or not (codec.decode_block and codec.encode_block):
+        decode = None if memory is None else memory.codec.decode_block
+        encode = None if memory is None else memory.encode_block
+        if memory is None or decode is None or encode is None:
             return kernels.Records(share=stored.share)
         return kernels.Records(
-            codec.decode_block.address, codec.encode_block.address, memory.offsets, records.old,
+            decode.address, encode.address, memory.offsets, records.old,
             records.old_scale, memory.total, stored.share, stored.keep, stored.lean, memory.born,
             records.when, self._aged() if memory.staleness_half_life else np.zeros(0),
             memory.left(1),
@@ -165,7 +166,7 @@ class Round:
 
     def advance(self, go: Direction, step: kernels.OptimizerStep, out: Vector) -> None:
         """Correction, new memory, total and optimizer, all in one walk; then the norms' (LAMB)."""
-        server, records = self.server, self.records
+        server, records, memory = self.server, self.records, self.server.memory
         blocks, assignment = server.layout.blocks, self.cohort.assignment
         # Sizes reported now count at once: r has base * (total + (after - before) * old).
         aged = self._aged()
@@ -183,7 +184,8 @@ class Round:
         kernels.run(
             kernels.advance, blocks, self.replies, self.remembered,
             kernels.NewRecords(
-                records.new, records.new_scale, before, self.after, self._now
+                records.new, records.new_scale, before, self.after, self._now,
+                np.zeros(0, np.int64) if memory is None else memory.noise_keys(records.clients),
             ),
             kernels.Combination(go.gain, recall, go.base), vectors, products, step, out, norms,
         )  # fmt: skip

@@ -62,6 +62,8 @@ class Codec:
     """How many bytes such a scale has."""
     sees_peaks: bool = False
     """`encode` gets its tensor's largest magnitude for a scale; it is not stored."""
+    stochastic: kernels.BlockFunction | None = None
+    """Its `encode_block`, but rounding up or down at random; None: it has none."""
     omits_zeros: bool = False
     """A memory keeps coordinates out of it that were zero in every update so far."""
 

@@ -111,6 +111,8 @@ class FedAdaVR(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    rounding_seed : int | None, default None
+        Round what is stored up or down at random, by this seed; None: to the nearest.
     staleness_half_life : float | None, default None
         After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
@@ -183,6 +185,7 @@ class FedAdaVR(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        rounding_seed: int | None = None,
         staleness_half_life: float | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
         server_lr_start: float | None = None,
@@ -293,6 +296,8 @@ class FedAdaVRQuant(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    rounding_seed : int | None, default None
+        Round what is stored up or down at random, by this seed; None: to the nearest.
     staleness_half_life : float | None, default None
         After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
@@ -365,6 +370,7 @@ class FedAdaVRQuant(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp16",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        rounding_seed: int | None = None,
         staleness_half_life: float | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
         server_lr_start: float | None = None,
@@ -642,6 +648,8 @@ class FedAdaVRNoOpt(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    rounding_seed : int | None, default None
+        Round what is stored up or down at random, by this seed; None: to the nearest.
     staleness_half_life : float | None, default None
         After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['cohort', 'population', 'ht'], default 'cohort'
@@ -696,6 +704,7 @@ class FedAdaVRNoOpt(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        rounding_seed: int | None = None,
         staleness_half_life: float | None = None,
         weighting: Literal["cohort", "population", "ht"] = "cohort",
         eta: float | None = ...,
@@ -797,6 +806,8 @@ class FedAdaVRPlus(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    rounding_seed : int | None, default None
+        Round what is stored up or down at random, by this seed; None: to the nearest.
     staleness_half_life : float | None, default None
         After so many rounds what is remembered of a client counts half; None: always the same.
     server_lr_start : float | None, default None
@@ -881,6 +892,7 @@ class FedAdaVRPlus(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        rounding_seed: int | None = None,
         staleness_half_life: float | None = None,
         server_lr_start: float | None = None,
         optimizer: Literal["sgd", "momentum", "adagrad", "adam", "adabelief", "yogi", "lamb"] | str = "adam",
@@ -997,6 +1009,8 @@ class FedVARP(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    rounding_seed : int | None, default None
+        Round what is stored up or down at random, by this seed; None: to the nearest.
     staleness_half_life : float | None, default None
         After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['uniform', 'examples'], default 'uniform'
@@ -1051,6 +1065,7 @@ class FedVARP(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        rounding_seed: int | None = None,
         staleness_half_life: float | None = None,
         weighting: Literal["uniform", "examples"] = "uniform",
         eta: float | None = ...,
@@ -1152,6 +1167,8 @@ class FedStale(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    rounding_seed : int | None, default None
+        Round what is stored up or down at random, by this seed; None: to the nearest.
     staleness_half_life : float | None, default None
         After so many rounds what is remembered of a client counts half; None: always the same.
     weighting : Literal['uniform', 'examples'], default 'uniform'
@@ -1208,6 +1225,7 @@ class FedStale(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        rounding_seed: int | None = None,
         staleness_half_life: float | None = None,
         weighting: Literal["uniform", "examples"] = "uniform",
         beta: float = 0.5,
@@ -1310,6 +1328,8 @@ class ClusterFedVARP(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    rounding_seed : int | None, default None
+        Round what is stored up or down at random, by this seed; None: to the nearest.
     clusters : int | Mapping[str, int], default 10
         The cluster of each client, or a number of clusters; fixed for the run.
     eta : float | None
@@ -1362,6 +1382,7 @@ class ClusterFedVARP(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        rounding_seed: int | None = None,
         clusters: int | Mapping[str, int] = 10,
         eta: float | None = ...,
         eta_l: float = ...,
@@ -1462,6 +1483,8 @@ class MIFA(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    rounding_seed : int | None, default None
+        Round what is stored up or down at random, by this seed; None: to the nearest.
     staleness_half_life : float | None, default None
         After so many rounds what is remembered of a client counts half; None: always the same.
     warmup : Literal['all', 'zeros', 'seen'], default 'all'
@@ -1516,6 +1539,7 @@ class MIFA(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        rounding_seed: int | None = None,
         staleness_half_life: float | None = None,
         warmup: Literal["all", "zeros", "seen"] = "all",
         eta: float | None = ...,
@@ -1617,6 +1641,8 @@ class Scaffold(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    rounding_seed : int | None, default None
+        Round what is stored up or down at random, by this seed; None: to the nearest.
     client_momentum : float, default 0.0
         Momentum of the clients' SGD, on which a_i depends.
     eta : float | None
@@ -1669,6 +1695,7 @@ class Scaffold(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        rounding_seed: int | None = None,
         client_momentum: float = 0.0,
         eta: float | None = ...,
         eta_l: float = ...,
@@ -1769,6 +1796,8 @@ class FedDyn(Strategy):
         How many clients there are, or their sizes; None: those seen so far.
     prune_after : int | None, default None
         Forget a client that was not seen for so many rounds; None: never.
+    rounding_seed : int | None, default None
+        Round what is stored up or down at random, by this seed; None: to the nearest.
     alpha : float, default 0.01
         Weight of the dynamic regularizer; the authors chose among 0.1, 0.01 and 0.001.
     eta : float | None
@@ -1821,6 +1850,7 @@ class FedDyn(Strategy):
         codec: Literal["fp32", "fp16", "int8", "int4", "int8-block", "int4-block", "nf4", "rot4", "rot3", "rot2", "rot1"] | str = "fp32",
         population: int | Mapping[str, int] | None = None,
         prune_after: int | None = None,
+        rounding_seed: int | None = None,
         alpha: float = 0.01,
         eta: float | None = ...,
         eta_l: float = ...,

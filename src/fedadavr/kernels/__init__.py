@@ -9,6 +9,7 @@ from fedadavr.kernels.passes import (
     LARGEST,
     LARGEST_SQUARED,
     NEVER,
+    NOISE,
     SKETCH,
     accumulate,
     advance,
@@ -32,9 +33,9 @@ from fedadavr.kernels.terms import (
 )
 
 __all__ = [
-    "BLOCK", "GROUP", "LARGEST", "LARGEST_SQUARED", "NEVER", "SKETCH", "BlockFunction", "Blocks",
-    "Combination", "NewRecords", "OptimizerStep", "Products", "Records", "Replies", "Sketch",
-    "Vectors", "accumulate", "address", "advance", "blend", "call", "codec_function", "encode",
-    "finish", "measure", "optimize", "optimizer_function", "peaks", "pointer", "run", "set_threads",
-    "tally", "threads",
+    "BLOCK", "GROUP", "LARGEST", "LARGEST_SQUARED", "NEVER", "NOISE", "SKETCH", "BlockFunction",
+    "Blocks", "Combination", "NewRecords", "OptimizerStep", "Products", "Records", "Replies",
+    "Sketch", "Vectors", "accumulate", "address", "advance", "blend", "call", "codec_function",
+    "encode", "finish", "measure", "optimize", "optimizer_function", "peaks", "pointer", "run",
+    "set_threads", "tally", "threads",
 ]  # fmt: skip

@@ -55,7 +55,8 @@ def codec_function(function: Callable[..., None]) -> BlockFunction:
     float32: the coordinates of that tensor from `first` on (a multiple of 2048). There is room for
     2048 of them in any case, so that a codec may round `count` up. `decode` writes the values;
     `encode` reads them and leaves what they read as. `scratch` is the address of 32768 bytes to
-    use.
+    use. One that is a codec's `stochastic` finds a number from -1/2 to 1/2 for each value there,
+    as float32, `NOISE` bytes on.
     """
     return BlockFunction(function, CODEC)
 

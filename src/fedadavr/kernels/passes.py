@@ -51,6 +51,7 @@ BLOCK = 2048
 GROUP = 32  # blocks that share a sketch
 SKETCH = 4096  # numbers in a sketch; at least BLOCK
 SCRATCH = 8 * BLOCK  # numbers of two bytes that a codec may use for a block
+NOISE = 8 * BLOCK  # bytes of them that lie before a block's noise
 
 NEVER = 2**31 - 1  # the round in which a coordinate was first not zero that always was
 
@@ -390,6 +391,25 @@ def _spread(born, when, packed, s):
 
 
 @_jit
+def _fill_noise(key, b, noise, n):
+    """Numbers evenly from -1/2 to 1/2, without the ends, by the key, the block and the place alone.
+
+    A hash of the place with one half of the key in it, and again with the other.
+    """
+    low, high = np.uint32(key), np.uint32(key >> 32)
+    start = np.uint32(b * BLOCK)
+    for j in range(min(BLOCK, (n + 63) // 64 * 64)):  # a codec may round n up
+        h = np.uint32(start + np.uint32(j)) ^ low
+        for half in range(2):
+            h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x7FEB352D))
+            h = np.uint32((h ^ (h >> np.uint32(15))) * np.uint32(0x846CA68B))
+            h = h ^ (h >> np.uint32(16))
+            h = np.uint32(h + high) if half == 0 else h
+        unit = np.float32(np.int32(h >> np.uint32(8))) * np.float32(2.0**-24)
+        noise[j] = unit - np.float32(0.5 - 2.0**-25)
+
+
+@_jit
 def _read(function, data, k, n, scale, y, y_at, scratch_at, born, latest, when, packed):
     """A codec's decode; of what was never other than zero there is nothing stored."""
     if latest <= when:
@@ -503,6 +523,7 @@ def advance(
     g_at, s_at, y_at, r_at = g.ctypes.data, s.ctypes.data, y.ctypes.data, r.ctypes.data
     m_at, v_at, hyper_at = step.m.ctypes.data, step.v.ctypes.data, step.hyper.ctypes.data
     scratch_at = scratch.ctypes.data
+    noise = scratch.view(np.float32)[NOISE // 4 : NOISE // 4 + BLOCK]
     packed = np.empty(BLOCK, np.float32)
     for b in range(lo, hi):
         a, n, t = blocks.start[b], blocks.stop[b] - blocks.start[b], blocks.tensor[b]
@@ -581,6 +602,8 @@ def advance(
                 stored = g if alone else s
                 _fetch(ahead, 2, 4, size)
                 data, scale = new.new[record] + records.offset[t], new.scale[record, t]
+                if len(new.key):
+                    _fill_noise(new.key[record], b, noise, n)
                 _write(
                     records.encode, data, k, n, scale, stored, g_at if alone else s_at,
                     scratch_at, born, latest, new.now, packed,

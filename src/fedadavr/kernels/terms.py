@@ -60,6 +60,7 @@ class NewRecords(NamedTuple):
     before: Floats = _NONE  # the weight of the old record
     after: Floats = _NONE
     now: int = 0  # their round
+    key: Ints = _NO_INTS  # of each record's noise; empty: what is stored is the nearest
 
 
 class Combination(NamedTuple):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedadavr import kernels
+from fedadavr.codecs import CODECS
 from fedadavr.memory.cohort_records import CohortRecords
 from fedadavr.memory.record_table import Floats, RecordTable, Weighting
 from fedadavr.stores.store import Record, State, Store, StoreError
@@ -41,6 +44,9 @@ class ClientMemory(RecordTable):
         Forget a client that was not seen for so many rounds; None: never.
     staleness_half_life : float, optional
         After so many rounds a client's record counts half; None: always the same.
+    rounding_seed : int, optional
+        Round what is stored up or down at random, so that it is right in the mean: by this seed,
+        the round, the client and the place alone. None: to the nearest.
     """
 
     def __init__(
@@ -53,11 +59,24 @@ class ClientMemory(RecordTable):
         store: Store | None = None,
         prune_after: int | None = None,
         staleness_half_life: float | None = None,
+        rounding_seed: int | None = None,
     ) -> None:
         super().__init__(layout, codec, weights, population, store, staleness_half_life)
         if prune_after is not None and (type(prune_after) is not int or prune_after < 1):
             raise ValueError(f"prune_after must be a whole number from 1 up, got {prune_after!r}")
         self.prune_after = prune_after
+        if rounding_seed is not None:
+            if type(rounding_seed) is not int or rounding_seed < 0:
+                raise ValueError(
+                    f"rounding_seed must be a whole number from 0 up, got {rounding_seed!r}"
+                )
+            if self.codec.stochastic is None:
+                able = ", ".join(name for name, c in CODECS.items() if c.stochastic)
+                raise ValueError(
+                    f"rounding_seed: the codec {self.codec.name} does not round at random: "
+                    f"take one of {able}, or omit rounding_seed"
+                )
+        self.rounding_seed = rounding_seed
 
     # --- joining and leaving ---
 
@@ -144,6 +163,20 @@ class ClientMemory(RecordTable):
             if record is not None and self.round + 1 - record.round >= (self.prune_after or 0)
         }
         return page
+
+    @property
+    def encode_block(self) -> kernels.BlockFunction | None:
+        """What writes the new records: the codec's, to the nearest or at random."""
+        exact = self.rounding_seed is None
+        return self.codec.encode_block if exact else self.codec.stochastic
+
+    def noise_keys(self, clients: Sequence[str]) -> npt.NDArray[np.int64]:
+        """What the noise of the coming round's records is made from; empty: there is none."""
+        if self.rounding_seed is None:
+            return np.zeros(0, np.int64)
+        begin = f"{self.rounding_seed} {self.round + 1} "
+        digests = [blake2b((begin + c).encode(), digest_size=8).digest() for c in clients]
+        return np.frombuffer(b"".join(digests), np.int64)
 
     def _due(self, most: int) -> list[str]:
         """Who was last seen so long ago that the coming round prunes them; some at a time."""
