@@ -104,9 +104,22 @@ def _mixed(builder, x):
 
 
 def _put_all(builder, rows, address, mix):
-    """Eight rows, or their transform: the first of all that are to be made, in registers."""
+    """Rows, or their transform: the first of all that are to be made, in registers."""
     for k, row in enumerate(_mixed(builder, rows) if mix.literal_value else rows):
         _put(builder, row, address, ROW * k)
+
+
+def _add_up(builder, terms, address):
+    """Add rows to that at the address, eight at a time: so many are summed in any case."""
+    total = _row(builder, address)
+    for k in range(0, len(terms), 8):
+        total = builder.fadd(total, _sum(builder, terms[k : k + 8]))
+    _put(builder, total, address)
+
+
+def _number(mix):
+    """How many rows are worked on at once: sixteen that are mixed, or eight, mixed or not."""
+    return max(8, mix.literal_value)
 
 
 @intrinsic(prefer_literal=True)
@@ -125,21 +138,38 @@ def _butterflies(typing_context, address, stride, count):
 
 
 @intrinsic(prefer_literal=True)
+def _last_butterflies(typing_context, address, stride, count, signs, scales):
+    """`_butterflies`; then the rows times their columns' scales, and with other signs."""
+    rows = count.literal_value
+
+    def generate(context, builder, signature, args):
+        address, stride, _, signs, scales = args
+        scale, apart = _row(builder, scales), builder.udiv(stride, _LONG(ROW))
+        x = [_row(builder, address, builder.mul(stride, _LONG(k))) for k in range(rows)]
+        for k, row in enumerate(_mixed(builder, x)):
+            mask = _mask(builder, signs, builder.mul(apart, _LONG(k)))
+            row = _turned(builder, builder.fmul(row, scale), mask)
+            _put(builder, row, address, builder.mul(stride, _LONG(k)))
+        return context.get_dummy_value()
+
+    return types.void(_whole, _whole, count, _whole, _whole), generate
+
+
+@intrinsic(prefer_literal=True)
 def _turn_and_square(typing_context, values, signs, factor, squares, mix):
-    """Eight rows, times a factor and with other signs; `squares` += their squares."""
+    """Rows, times a factor and with other signs; `squares` += their squares."""
 
     def generate(context, builder, signature, args):
         values, signs, factor, squares, _ = args
         one = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), factor, _INT(0))
         same = ir.Constant(_INTS, [0] * COLUMNS)
         factor, terms, rows = builder.shuffle_vector(one, one, same), [], []
-        for k in range(8):
+        for k in range(_number(mix)):
             x = builder.fmul(_row(builder, values, ROW * k), factor)
             rows.append(_turned(builder, x, _mask(builder, signs, k)))
             terms.append(builder.fmul(x, x))
         _put_all(builder, rows, values, mix)
-        total = builder.fadd(_row(builder, squares), _sum(builder, terms))
-        _put(builder, total, squares)
+        _add_up(builder, terms, squares)
         return context.get_dummy_value()
 
     return types.void(_whole, _whole, types.float32, _whole, mix), generate
@@ -171,7 +201,7 @@ def _chosen(builder, masks, numbers):
 
 @intrinsic(prefer_literal=True)
 def _quantize(typing_context, values, codes, inverse, sums, bits, mix):
-    """The codes of eight rows, which become their levels; `sums` += x * level, level^2."""
+    """The codes of rows, which become their levels; `sums` += x * level, level^2."""
     width = bits.literal_value
     levels = LEVELS[width]
     bounds = [(a + b) / 2 for a, b in pairwise(levels)]
@@ -179,7 +209,7 @@ def _quantize(typing_context, values, codes, inverse, sums, bits, mix):
     def generate(context, builder, signature, args):
         values, codes, inverse, sums, *_ = args
         inverse, products, squares, rows = _row(builder, inverse), [], [], []
-        for k in range(8):
+        for k in range(_number(mix)):
             x = _row(builder, values, ROW * k)
             negative = builder.icmp_signed(
                 "<", builder.bitcast(x, _INTS), ir.Constant(_INTS, [0] * COLUMNS)
@@ -198,9 +228,8 @@ def _quantize(typing_context, values, codes, inverse, sums, bits, mix):
             products.append(builder.fmul(size, level))
             squares.append(builder.fmul(level, level))
         _put_all(builder, rows, values, mix)
-        for place, terms in ((0, products), (ROW, squares)):
-            total = builder.fadd(_row(builder, sums, place), _sum(builder, terms))
-            _put(builder, total, sums, place)
+        _add_up(builder, products, sums)
+        _add_up(builder, squares, builder.add(sums, _LONG(ROW)))
         return context.get_dummy_value()
 
     return types.void(_whole, _whole, _whole, _whole, bits, mix), generate
@@ -208,13 +237,13 @@ def _quantize(typing_context, values, codes, inverse, sums, bits, mix):
 
 @intrinsic(prefer_literal=True)
 def _levels(typing_context, codes, values, bits, mix):
-    """The levels of eight rows from their codes."""
+    """The levels of rows from their codes."""
     width = bits.literal_value
 
     def generate(context, builder, signature, args):
         codes, values, *_ = args
         rows = []
-        for k in range(8):
+        for k in range(_number(mix)):
             negative, *masks = (_mask(builder, codes, width * k + b) for b in range(width))
             level = _chosen(builder, masks, LEVELS[width])
             rows.append(_turned(builder, level, negative))
@@ -241,12 +270,15 @@ def _power(rows):
 @_jit
 def _transform(values, rows, h):
     """The Hadamard transform of a power of two of rows, times its root; of each `h` it is made."""
-    while 8 * h <= rows:
-        for g in range(0, rows, 8 * h):
+    while 16 * h <= rows:
+        for g in range(0, rows, 16 * h):
             for j in range(g, g + h):
-                _butterflies(values + ROW * j, ROW * h, 8)
-        h *= 8
-    if 4 * h == rows:
+                _butterflies(values + ROW * j, ROW * h, 16)
+        h *= 16
+    if 8 * h == rows:
+        for j in range(h):
+            _butterflies(values + ROW * j, ROW * h, 8)
+    elif 4 * h == rows:
         for j in range(h):
             _butterflies(values + ROW * j, ROW * h, 4)
     elif 2 * h == rows:
@@ -262,15 +294,21 @@ def _shrink(values, rows, factor):
 
 
 @_jit
+def _first(rows):
+    """How many rows are mixed while they are in registers anyway; a whole block: a root of it."""
+    return 16 if rows >= 16 else 8
+
+
+@_jit
 def _rotate(values, rows, back):
     """Rotate the columns, or back; gives the factor that is still missing.
 
-    Where one transform is all, it has been made of each eight rows.
+    Where one transform is all, it has been made of each eight or sixteen rows (`_first`).
     """
     power = _power(rows)
     factor = np.float32(1.0) / np.sqrt(np.float32(power))
     if power == rows:
-        _transform(values, rows, 8)
+        _transform(values, rows, _first(rows))
         return factor
     behind = values + ROW * (rows - power)
     for half in range(2):
@@ -283,7 +321,8 @@ def _rotate(values, rows, back):
 @_jit
 def _restore(data, rows, values, scratch, signs):
     """From the levels to the values: rotated back, and times the scales."""
-    factor = _rotate(values, rows, True)
+    full = rows * COLUMNS == BLOCK
+    factor = np.float32(1.0) / np.sqrt(np.float32(rows)) if full else _rotate(values, rows, True)
     halves = carray(pointer(data), COLUMNS, np.uint16)
     bits = carray(pointer(scratch), COLUMNS, np.uint32)
     scales = carray(pointer(scratch), COLUMNS, np.float32)
@@ -291,8 +330,12 @@ def _restore(data, rows, values, scratch, signs):
         bits[c] = np.uint32(halves[c]) << np.uint32(16)
     for c in range(COLUMNS):
         scales[c] = scales[c] * factor
-    for k in range(0, rows, 8):
-        _turn_and_scale(values + ROW * k, signs + k, scratch)
+    if full:  # 256 rows, of which each sixteen are mixed: one more time makes it whole
+        for j in range(16):
+            _last_butterflies(values + ROW * j, ROW * 16, 16, signs + j, scratch)
+    else:
+        for k in range(0, rows, 8):
+            _turn_and_scale(values + ROW * k, signs + k, scratch)
 
 
 @_jit
@@ -315,12 +358,14 @@ def rotated(bits: int) -> Codec:
         """The values that the bytes read as."""
         rows = (count + 63) // 64 * 8
         begin = data + first // BLOCK * stride
-        if _power(rows) == rows:
-            for k in range(0, rows, 8):
-                _levels(begin + HEAD + bits * k, values + ROW * k, bits, 1)
-        else:
+        if _power(rows) != rows:
             for k in range(0, rows, 8):
                 _levels(begin + HEAD + bits * k, values + ROW * k, bits, 0)
+        elif rows == 8:
+            _levels(begin + HEAD, values, bits, 8)
+        else:
+            for k in range(0, rows, 16):
+                _levels(begin + HEAD + bits * k, values + ROW * k, bits, 16)
         _restore(begin, rows, values, scratch, SIGNS.ctypes.data)
 
     @codec_function
@@ -337,23 +382,27 @@ def rotated(bits: int) -> Codec:
         factor, inverse = _factor(peak, scratch)
         sums[:] = zero
         whole = _power(rows) == rows
-        if whole:
-            for k in range(0, rows, 8):
-                _turn_and_square(values + ROW * k, signs + k, factor, scratch, 1)
-        else:
+        if not whole:
             for k in range(0, rows, 8):
                 _turn_and_square(values + ROW * k, signs + k, factor, scratch, 0)
+        elif rows == 8:
+            _turn_and_square(values, signs, factor, scratch, 8)
+        else:
+            for k in range(0, rows, 16):
+                _turn_and_square(values + ROW * k, signs + k, factor, scratch, 16)
         missing = _rotate(values, rows, False)
         for c in range(COLUMNS):
             size = np.sqrt(sums[c] / np.float32(rows))
             sums[c] = missing / size if size > zero else zero
         codes = begin + HEAD
-        if whole:
-            for k in range(0, rows, 8):
-                _quantize(values + ROW * k, codes + bits * k, scratch, scratch + ROW, bits, 1)
-        else:
+        if not whole:
             for k in range(0, rows, 8):
                 _quantize(values + ROW * k, codes + bits * k, scratch, scratch + ROW, bits, 0)
+        elif rows == 8:
+            _quantize(values, codes, scratch, scratch + ROW, bits, 8)
+        else:
+            for k in range(0, rows, 16):
+                _quantize(values + ROW * k, codes + bits * k, scratch, scratch + ROW, bits, 16)
         for c in range(COLUMNS):
             share = sums[COLUMNS + c] / sums[2 * COLUMNS + c]
             sums[3 * COLUMNS + c] = share * missing * inverse
