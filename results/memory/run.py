@@ -35,6 +35,7 @@ OLD: tuple[dict[str, Any], ...] = (
     {"prune_after": 20}, {"prune_after": 60},
 )  # fmt: skip
 PRESENCE = ("uniform", "independent:each=label")
+ROUNDED = ("int8", "int4", "int8-block", "int4-block")
 
 
 def cases() -> Iterator[dict[str, Any]]:
@@ -53,6 +54,10 @@ def cases() -> Iterator[dict[str, Any]]:
                         yield {"study": "staleness", "dataset": "mnist-5k", "partition": partition,
                                "algorithm": algorithm, "codec": "fp32", "seed": seed,
                                "availability": presence, **old}  # fmt: skip
+                for codec in ROUNDED:
+                    yield {"study": "rounding", "dataset": "mnist-5k", "partition": partition,
+                           "algorithm": algorithm, "codec": codec, "seed": seed,
+                           "rounding_seed": seed}  # fmt: skip
 
 
 class Shadow:
@@ -128,7 +133,7 @@ def made(case: dict[str, Any], rounds: int = ROUNDS) -> dict[str, Any]:
 def key_of(case: dict[str, Any]) -> str:
     """What tells a case from all others."""
     given = ("study", "dataset", "partition", "algorithm", "codec", "seed", "availability",
-             "staleness_half_life", "prune_after")  # fmt: skip
+             "staleness_half_life", "prune_after", "rounding_seed")  # fmt: skip
     return json.dumps({name: case[name] for name in given if name in case})
 
 
@@ -141,7 +146,7 @@ def main() -> None:
     """Make what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="1/1", help="as 1/2: the first of two processes")
-    parser.add_argument("--only", choices=("codecs", "staleness"), help="one half of the study")
+    parser.add_argument("--only", choices=("codecs", "staleness", "rounding"), help="one part")
     parser.add_argument("--data", choices=("mnist-5k", "fmnist"), help="one of the data sets")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="fewer: to try it, elsewhere")
     parser.add_argument("--most", type=int, help="end after so many runs")
