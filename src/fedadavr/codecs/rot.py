@@ -25,6 +25,7 @@ from itertools import pairwise
 import numpy as np
 from llvmlite import ir
 from numba import carray, njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from fedadavr.codecs.codec import CODECS, Codec
@@ -190,13 +191,30 @@ def _turn_and_scale(typing_context, values, signs, scales):
     return types.void(_whole, _whole, _whole), generate
 
 
-def _chosen(builder, masks, numbers):
+def _chosen(context, builder, masks, numbers):
     """That of 2^k numbers which k masks say, the highest bit first."""
     if not masks:
         return _all(numbers[0])
     half = len(numbers) // 2
-    low, high = (_chosen(builder, masks[1:], part) for part in (numbers[:half], numbers[half:]))
+    if half > 1 and "+avx2" in context.codegen().magic_tuple()[2]:
+        return _looked_up(builder, masks, numbers)
+    low, high = (
+        _chosen(context, builder, masks[1:], part) for part in (numbers[:half], numbers[half:])
+    )
     return builder.select(masks[0], high, low)
+
+
+def _looked_up(builder, masks, numbers):
+    """The same in one instruction of x86, with up to eight numbers: they fill a register."""
+    step = COLUMNS // len(numbers)
+    table = ir.Constant(_FLOATS, [float(np.float32(x)) for x in numbers for _ in range(step)])
+    index = ir.Constant(_INTS, [0] * COLUMNS)
+    for k, mask in enumerate(masks):
+        bit = ir.Constant(_INTS, [COLUMNS >> (k + 1)] * COLUMNS)
+        index = builder.select(mask, builder.or_(index, bit), index)
+    kind = ir.FunctionType(_FLOATS, [_FLOATS, _INTS])
+    permute = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.permps")
+    return builder.call(permute, [table, index])
 
 
 @intrinsic(prefer_literal=True)
@@ -218,9 +236,9 @@ def _quantize(typing_context, values, codes, inverse, sums, bits, mix):
             over = builder.fmul(size, inverse)
             masks: list[ir.Value] = []
             for bit in range(width - 2, -1, -1):  # the bound between those not ruled out yet
-                bound = _chosen(builder, masks, bounds[(1 << bit) - 1 :: 2 << bit])
+                bound = _chosen(context, builder, masks, bounds[(1 << bit) - 1 :: 2 << bit])
                 masks.append(builder.fcmp_ordered(">", over, bound))
-            level = _chosen(builder, masks, levels)
+            level = _chosen(context, builder, masks, levels)
             for place, mask in enumerate([negative, *masks]):
                 byte = builder.bitcast(mask, _BYTE)
                 builder.store(byte, _at(builder, codes, width * k + place, _BYTE))
@@ -245,7 +263,7 @@ def _levels(typing_context, codes, values, bits, mix):
         rows = []
         for k in range(_number(mix)):
             negative, *masks = (_mask(builder, codes, width * k + b) for b in range(width))
-            level = _chosen(builder, masks, LEVELS[width])
+            level = _chosen(context, builder, masks, LEVELS[width])
             rows.append(_turned(builder, level, negative))
         _put_all(builder, rows, values, mix)
         return context.get_dummy_value()
