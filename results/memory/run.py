@@ -36,6 +36,10 @@ OLD: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 PRESENCE = ("uniform", "independent:each=label")
 ROUNDED = ("int8", "int4", "int8-block", "int4-block")
+MORE_SEEDS = tuple(range(45, 55))
+PARTS = ("codecs", "staleness", "rounding", "seeds")
+FULL = ("fp32", "fp16")
+FEWER = ("int8", "int4", "rot3", "rot2", "rot1")
 
 
 def cases() -> Iterator[dict[str, Any]]:
@@ -58,6 +62,12 @@ def cases() -> Iterator[dict[str, Any]]:
                     yield {"study": "rounding", "dataset": "mnist-5k", "partition": partition,
                            "algorithm": algorithm, "codec": codec, "seed": seed,
                            "rounding_seed": seed}  # fmt: skip
+    for seed in MORE_SEEDS:
+        for partition in PARTITIONS:
+            for algorithm in ALGORITHMS:
+                for codec in FULL + FEWER:
+                    yield {"study": "seeds", "dataset": "mnist-5k", "partition": partition,
+                           "algorithm": algorithm, "codec": codec, "seed": seed}  # fmt: skip
 
 
 class Shadow:
@@ -146,7 +156,7 @@ def main() -> None:
     """Make what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="1/1", help="as 1/2: the first of two processes")
-    parser.add_argument("--only", choices=("codecs", "staleness", "rounding"), help="one part")
+    parser.add_argument("--only", choices=PARTS, help="one part")
     parser.add_argument("--data", choices=("mnist-5k", "fmnist"), help="one of the data sets")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="fewer: to try it, elsewhere")
     parser.add_argument("--most", type=int, help="end after so many runs")
