@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -14,6 +15,11 @@ import pytest
 from tests.redis_servers import PROGRAM, RedisCluster, RedisServer
 
 ROOT = Path(__file__).parent.parent
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background by a shell, which has it ignored, and every program that a test
+    # starts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

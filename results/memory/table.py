@@ -199,7 +199,8 @@ def main() -> None:
           "results/memory/table.py > results/memory/README.md` makes this page, `picture.py` the "
           "picture.\n")  # fmt: skip
     print(LINES.with_name("findings.md").read_text())
-    print("![Bits per parameter against accuracy, and against the error of the total](bits.png)\n")
+    print("![Bits per parameter against accuracy, and against the error of the total](bits.png)"
+          "\n\nMedians over all runs; the lines are the middle half of them.\n")  # fmt: skip
     print("## Three seeds, eight settings\n\nBy the rule of part 2.\n")
     codecs(records)
     more_seeds(records)
