@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -70,8 +71,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     python = install(work / "builder", "hatchling")
     done(python, "-m", "hatchling", "build", "-t", "sdist", "-d", work, at=ROOT)
     (sdist,) = work.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(work / "unpacked", filter="data")
+    shutil.unpack_archive(sdist, work / "unpacked")
     (source,) = (work / "unpacked").iterdir()
     done(python, "-m", "hatchling", "build", "-t", "wheel", "-d", work, at=source)
     (wheel,) = work.glob("*.whl")
