@@ -139,14 +139,14 @@ def test_rotated_bytes(bits: int) -> None:
     assert signs.tolist() == [int(x < 0) for x in column[:, 0]]
 
 
-def test_rotated_bytes_are_the_same_on_a_plainer_processor() -> None:
+def test_bytes_are_the_same_on_a_plainer_processor() -> None:
     """A memory may be resumed where x86's look-up in a register is missing: the same bytes."""
     program = (
         "import hashlib, numpy as np; from fedadavr import Layout; "
         "from fedadavr.codecs import CODECS\n"
         "layout, told = Layout({'x': (5000,)}), hashlib.sha256()\n"
         "x = np.random.default_rng(3).standard_t(3, 5000).astype(np.float32)\n"
-        "for name in ('rot4', 'rot3'):\n"
+        "for name in ('rot4', 'rot3', 'nf4'):\n"
         "    data = CODECS[name].encode(layout, x); told.update(data)\n"
         "    told.update(CODECS[name].decode(layout, data))\n"
         "print(told.hexdigest())"

@@ -14,22 +14,36 @@ A block is its eight scales as bfloat16 (the upper half of a float32), then for 
 bytes as a value has bits: the signs, then the bits of the level, the highest first; the first value
 of a row is the lowest bit.
 
-All in vectors of eight, written for LLVM: numba would not keep them in registers.
+All in rows of eight, written for LLVM (`kernels/rows.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import carray, njit, types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from fedadavr.codecs.codec import CODECS, Codec
 from fedadavr.kernels import codec_function, pointer
+from fedadavr.kernels.rows import (
+    BYTE,
+    COLUMNS,
+    INTS,
+    LONG,
+    ROW,
+    at,
+    chosen,
+    constant,
+    everywhere,
+    load,
+    load_mask,
+    negated_where,
+    store,
+)
 
 LEVELS = {
     1: (0.7978846,),
@@ -39,46 +53,15 @@ LEVELS = {
 }
 """By bits: the magnitudes with the least mean square error for a standard normal distribution."""
 
-COLUMNS = 8
-ROW = 4 * COLUMNS  # bytes of a row of float32
 HEAD = 2 * COLUMNS  # bytes of a block's scales
 BLOCK = 2048
 SIGNS = np.frombuffer(hashlib.shake_128(b"fedadavr rot").digest(BLOCK // 8), np.uint8)
 """A bit for each value of a block, as they lie: 1 turns it."""
 
-_BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_FLOAT, _FLOATS = ir.FloatType(), ir.VectorType(ir.FloatType(), COLUMNS)
-_MASK, _INTS = ir.VectorType(ir.IntType(1), COLUMNS), ir.VectorType(_INT, COLUMNS)
 _whole = types.int64
 
 
-# --- rows of eight, as LLVM has them -------------------------------------------------------------
-
-
-def _at(builder, address, offset, kind):
-    """A pointer to what lies so many bytes after an address."""
-    offset = offset if isinstance(offset, ir.Value) else _LONG(offset)
-    return builder.inttoptr(builder.add(address, offset), kind.as_pointer())
-
-
-def _row(builder, address, offset=0):
-    return builder.load(_at(builder, address, offset, _FLOATS), align=4)
-
-
-def _put(builder, row, address, offset=0):
-    builder.store(row, _at(builder, address, offset, _FLOATS), align=4)
-
-
-def _all(value):
-    """The same number in every column."""
-    return ir.Constant(_FLOATS, [float(np.float32(value))] * COLUMNS)
-
-
-def _turned(builder, row, mask):
-    """The row, with the other sign where the mask is set."""
-    bits = builder.bitcast(row, _INTS)
-    other = builder.xor(bits, ir.Constant(_INTS, [-(2**31)] * COLUMNS))
-    return builder.bitcast(builder.select(mask, other, bits), _FLOATS)
+# --- several rows at once ------------------------------------------------------------------------
 
 
 def _sum(builder, rows):
@@ -86,10 +69,6 @@ def _sum(builder, rows):
     while len(rows) > 1:
         rows = [builder.fadd(a, b) for a, b in zip(rows[::2], rows[1::2], strict=True)]
     return rows[0]
-
-
-def _mask(builder, address, offset=0):
-    return builder.bitcast(builder.load(_at(builder, address, offset, _BYTE)), _MASK)
 
 
 def _mixed(builder, x):
@@ -107,15 +86,15 @@ def _mixed(builder, x):
 def _put_all(builder, rows, address, mix):
     """Rows, or their transform: the first of all that are to be made, in registers."""
     for k, row in enumerate(_mixed(builder, rows) if mix.literal_value else rows):
-        _put(builder, row, address, ROW * k)
+        store(builder, row, address, ROW * k)
 
 
 def _add_up(builder, terms, address):
     """Add rows to that at the address, eight at a time: so many are summed in any case."""
-    total = _row(builder, address)
+    total = load(builder, address)
     for k in range(0, len(terms), 8):
         total = builder.fadd(total, _sum(builder, terms[k : k + 8]))
-    _put(builder, total, address)
+    store(builder, total, address)
 
 
 def _number(mix):
@@ -129,10 +108,10 @@ def _butterflies(typing_context, address, stride, count):
     rows = count.literal_value
 
     def generate(context, builder, signature, args):
-        places = [builder.mul(args[1], _LONG(k)) for k in range(rows)]
-        x = [_row(builder, args[0], place) for place in places]
+        places = [builder.mul(args[1], LONG(k)) for k in range(rows)]
+        x = [load(builder, args[0], place) for place in places]
         for row, place in zip(_mixed(builder, x), places, strict=True):
-            _put(builder, row, args[0], place)
+            store(builder, row, args[0], place)
         return context.get_dummy_value()
 
     return types.void(_whole, _whole, count), generate
@@ -145,12 +124,12 @@ def _last_butterflies(typing_context, address, stride, count, signs, scales):
 
     def generate(context, builder, signature, args):
         address, stride, _, signs, scales = args
-        scale, apart = _row(builder, scales), builder.udiv(stride, _LONG(ROW))
-        x = [_row(builder, address, builder.mul(stride, _LONG(k))) for k in range(rows)]
+        scale, apart = load(builder, scales), builder.udiv(stride, LONG(ROW))
+        x = [load(builder, address, builder.mul(stride, LONG(k))) for k in range(rows)]
         for k, row in enumerate(_mixed(builder, x)):
-            mask = _mask(builder, signs, builder.mul(apart, _LONG(k)))
-            row = _turned(builder, builder.fmul(row, scale), mask)
-            _put(builder, row, address, builder.mul(stride, _LONG(k)))
+            mask = load_mask(builder, signs, builder.mul(apart, LONG(k)))
+            row = negated_where(builder, mask, builder.fmul(row, scale))
+            store(builder, row, address, builder.mul(stride, LONG(k)))
         return context.get_dummy_value()
 
     return types.void(_whole, _whole, count, _whole, _whole), generate
@@ -162,12 +141,10 @@ def _turn_and_square(typing_context, values, signs, factor, squares, mix):
 
     def generate(context, builder, signature, args):
         values, signs, factor, squares, _ = args
-        one = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), factor, _INT(0))
-        same = ir.Constant(_INTS, [0] * COLUMNS)
-        factor, terms, rows = builder.shuffle_vector(one, one, same), [], []
+        factor, terms, rows = everywhere(builder, factor), [], []
         for k in range(_number(mix)):
-            x = builder.fmul(_row(builder, values, ROW * k), factor)
-            rows.append(_turned(builder, x, _mask(builder, signs, k)))
+            x = builder.fmul(load(builder, values, ROW * k), factor)
+            rows.append(negated_where(builder, load_mask(builder, signs, k), x))
             terms.append(builder.fmul(x, x))
         _put_all(builder, rows, values, mix)
         _add_up(builder, terms, squares)
@@ -182,39 +159,13 @@ def _turn_and_scale(typing_context, values, signs, scales):
 
     def generate(context, builder, signature, args):
         values, signs, scales = args
-        scale = _row(builder, scales)
+        scale = load(builder, scales)
         for k in range(8):
-            x = builder.fmul(_row(builder, values, ROW * k), scale)
-            _put(builder, _turned(builder, x, _mask(builder, signs, k)), values, ROW * k)
+            x = builder.fmul(load(builder, values, ROW * k), scale)
+            store(builder, negated_where(builder, load_mask(builder, signs, k), x), values, ROW * k)
         return context.get_dummy_value()
 
     return types.void(_whole, _whole, _whole), generate
-
-
-def _chosen(context, builder, masks, numbers):
-    """That of 2^k numbers which k masks say, the highest bit first."""
-    if not masks:
-        return _all(numbers[0])
-    half = len(numbers) // 2
-    if half > 1 and "+avx2" in context.codegen().magic_tuple()[2]:
-        return _looked_up(builder, masks, numbers)
-    low, high = (
-        _chosen(context, builder, masks[1:], part) for part in (numbers[:half], numbers[half:])
-    )
-    return builder.select(masks[0], high, low)
-
-
-def _looked_up(builder, masks, numbers):
-    """The same in one instruction of x86, with up to eight numbers: they fill a register."""
-    step = COLUMNS // len(numbers)
-    table = ir.Constant(_FLOATS, [float(np.float32(x)) for x in numbers for _ in range(step)])
-    index = ir.Constant(_INTS, [0] * COLUMNS)
-    for k, mask in enumerate(masks):
-        bit = ir.Constant(_INTS, [COLUMNS >> (k + 1)] * COLUMNS)
-        index = builder.select(mask, builder.or_(index, bit), index)
-    kind = ir.FunctionType(_FLOATS, [_FLOATS, _INTS])
-    permute = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.permps")
-    return builder.call(permute, [table, index])
 
 
 @intrinsic(prefer_literal=True)
@@ -226,28 +177,26 @@ def _quantize(typing_context, values, codes, inverse, sums, bits, mix):
 
     def generate(context, builder, signature, args):
         values, codes, inverse, sums, *_ = args
-        inverse, products, squares, rows = _row(builder, inverse), [], [], []
+        inverse, products, squares, rows = load(builder, inverse), [], [], []
         for k in range(_number(mix)):
-            x = _row(builder, values, ROW * k)
-            negative = builder.icmp_signed(
-                "<", builder.bitcast(x, _INTS), ir.Constant(_INTS, [0] * COLUMNS)
-            )
-            size = _turned(builder, x, negative)
+            x = load(builder, values, ROW * k)
+            negative = builder.icmp_signed("<", builder.bitcast(x, INTS), constant(0))
+            size = negated_where(builder, negative, x)
             over = builder.fmul(size, inverse)
-            masks: list[ir.Value] = []
+            masks: list[Any] = []
             for bit in range(width - 2, -1, -1):  # the bound between those not ruled out yet
-                bound = _chosen(context, builder, masks, bounds[(1 << bit) - 1 :: 2 << bit])
+                bound = chosen(context, builder, masks, bounds[(1 << bit) - 1 :: 2 << bit])
                 masks.append(builder.fcmp_ordered(">", over, bound))
-            level = _chosen(context, builder, masks, levels)
+            level = chosen(context, builder, masks, levels)
             for place, mask in enumerate([negative, *masks]):
-                byte = builder.bitcast(mask, _BYTE)
-                builder.store(byte, _at(builder, codes, width * k + place, _BYTE))
-            rows.append(_turned(builder, level, negative))
+                byte = builder.bitcast(mask, BYTE)
+                builder.store(byte, at(builder, codes, width * k + place, BYTE))
+            rows.append(negated_where(builder, negative, level))
             products.append(builder.fmul(size, level))
             squares.append(builder.fmul(level, level))
         _put_all(builder, rows, values, mix)
         _add_up(builder, products, sums)
-        _add_up(builder, squares, builder.add(sums, _LONG(ROW)))
+        _add_up(builder, squares, builder.add(sums, LONG(ROW)))
         return context.get_dummy_value()
 
     return types.void(_whole, _whole, _whole, _whole, bits, mix), generate
@@ -262,9 +211,9 @@ def _levels(typing_context, codes, values, bits, mix):
         codes, values, *_ = args
         rows = []
         for k in range(_number(mix)):
-            negative, *masks = (_mask(builder, codes, width * k + b) for b in range(width))
-            level = _chosen(context, builder, masks, LEVELS[width])
-            rows.append(_turned(builder, level, negative))
+            negative, *masks = (load_mask(builder, codes, width * k + b) for b in range(width))
+            level = chosen(context, builder, masks, LEVELS[width])
+            rows.append(negated_where(builder, negative, level))
         _put_all(builder, rows, values, mix)
         return context.get_dummy_value()
 

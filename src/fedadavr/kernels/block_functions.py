@@ -5,7 +5,7 @@ optimizers are not compiled in every pair, a new one leaves the passes' cache as
 cache of a function looks at the one file that the function stands in: edit it and it is compiled
 again. (A pass that took jitted functions as arguments would never hit the cache; one that
 imported them would go on with stale code after an edit.) So a block function calls nothing that is
-jitted in another file, except `pointer`.
+jitted in another file, except `pointer` and what `rows.py` writes.
 """
 
 from __future__ import annotations
