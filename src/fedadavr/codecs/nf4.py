@@ -24,6 +24,7 @@ from fedadavr.kernels.rows import (
     constant,
     each,
     everywhere,
+    indexed,
     listed,
     load,
     store,
@@ -72,13 +73,13 @@ def _nearest(typing_context, values, step, codes):
         for k in range(GROUP // COLUMNS):
             x = builder.fdiv(load(builder, values, ROW * k), step)
             masks: list[Any] = []
-            code = constant(0)
             for bit in (8, 4, 2, 1):  # the bound between those not ruled out yet
                 bound = chosen(context, builder, masks, BOUNDS[bit - 1 :: 2 * bit])
                 masks.append(builder.fcmp_ordered(">", x, bound))
-                code = builder.select(masks[-1], builder.or_(code, constant(bit)), code)
             level = chosen(context, builder, masks, LEVELS)
             store(builder, builder.fmul(level, step), values, ROW * k)
+            code = builder.shl(indexed(builder, masks[:3]), constant(1))
+            code = builder.select(masks[3], builder.or_(code, constant(1)), code)
             to = at(builder, codes, COLUMNS * k, BYTES)
             builder.store(builder.trunc(code, BYTES), to, align=1)
         return context.get_dummy_value()

@@ -70,14 +70,21 @@ def chosen(context, builder, masks, numbers):
     if not masks:
         return constant(float(numbers[0]))
     if 2 < len(numbers) <= COLUMNS and _permutes(context):
-        index = constant(0)
-        for k, mask in enumerate(masks):
-            bit = constant(len(numbers) >> (k + 1))
-            index = builder.select(mask, builder.or_(index, bit), index)
-        return _looked_up(builder, index, numbers)
+        return _looked_up(builder, indexed(builder, masks), numbers)
     *high, last = masks
     even, odd = (chosen(context, builder, high, numbers[k::2]) for k in range(2))
     return builder.select(last, odd, even)
+
+
+def indexed(builder, masks):
+    """The number from 0 to 7 whose bits up to three masks are, the highest first.
+
+    One mask more only adds to it, so that LLVM need not begin again.
+    """
+    index = constant(0)
+    for bit, mask in zip((4, 2, 1), masks, strict=False):
+        index = builder.select(mask, builder.or_(index, constant(bit)), index)
+    return index
 
 
 def listed(context, builder, index, numbers):
@@ -99,7 +106,8 @@ def _permutes(context):
 
 def _looked_up(builder, index, numbers):
     """One instruction of x86, which looks at the three lowest bits."""
-    table = [float(np.float32(number)) for number in numbers] * (COLUMNS // len(numbers))
+    times = COLUMNS // len(numbers)
+    table = [float(np.float32(number)) for number in numbers for _ in range(times)]
     kind = ir.FunctionType(FLOATS, [FLOATS, INTS])
     permute = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.permps")
     return builder.call(permute, [ir.Constant(FLOATS, table), index])
