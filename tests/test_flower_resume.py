@@ -133,6 +133,36 @@ def test_metrics_are_converted_too(tmp_path: Path) -> None:
     assert metrics_of(again) == metrics_of(whole)
 
 
+def without_codec(store: str | None, **settings: Any) -> FedAdaVR:
+    """A strategy that does not say how updates are stored."""
+    return FedAdaVR(fraction_evaluate=0.0, min_available_nodes=6, store=store, **settings)
+
+
+def test_a_converted_store_goes_on_with_its_new_codec(tmp_path: Path) -> None:
+    """A strategy that names no codec takes the store's, and what does not go with it is gone."""
+    url, other = f"lmdb:{tmp_path / 'store'}", f"lmdb:{tmp_path / 'other'}"
+    evaluating(url, codec="int8", rounding_seed=1).start(grid(), first_model(50), 2)
+    main(["memory", "convert", url, other, "--codec", "rot2"])
+    without_codec(other).start(grid(), first_model(50), 3)
+    with open_store(other, read_only=True) as store:  # type: ignore[union-attr]
+        assert store.state()["extra"]["settings"]["codec"] == "rot2"  # type: ignore[index]
+        assert check(store) == ([], 6)
+
+
+def test_rounding_can_be_turned_on_for_a_store(tmp_path: Path) -> None:
+    """Its codec, which need not be named again, is the one that must be able to."""
+    url = f"lmdb:{tmp_path / 'store'}"
+    evaluating(url, codec="int8").start(grid(), first_model(50), 2)
+    without_codec(url, rounding_seed=3).start(grid(), first_model(50), 3)
+    with open_store(url, read_only=True) as store:  # type: ignore[union-attr]
+        assert store.state()["extra"]["settings"]["rounding_seed"] == 3  # type: ignore[index]
+    with pytest.raises(ValueError, match="the codec fp32 does not round at random"):
+        without_codec(None, rounding_seed=3)
+    other = without_codec(f"lmdb:{tmp_path / 'new'}", rounding_seed=3)
+    with pytest.raises(ValueError, match="the codec fp32 does not round at random"):
+        other.start(grid(), first_model(50), 3)
+
+
 def test_rounds_are_logged_as_the_store_counts_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -145,7 +145,10 @@ def test_a_resume_is_exact(codec: str) -> None:
     [
         ("rot4", 1, "the codec rot4 does not round at random: take one of int4, int4-block, int8"),
         ("fp32", 1, "the codec fp32 does not round at random"),
-        ("int8", -1, "rounding_seed must be a whole number from 0 up, got -1"),
+        ("int8", -1, r"rounding_seed must be a whole number from 0 up, below 2\*\*63, got"),
+        pytest.param(
+            "int8", 10**5000, r"whole number from 0 up, below 2\*\*63, got '0x", id="huge"
+        ),
         ("int8", True, "rounding_seed must be a whole number or none, got True"),
     ],
 )
@@ -153,3 +156,20 @@ def test_what_cannot_be_is_refused_in_a_sentence(codec: str, seed: Any, says: st
     """Which names the codecs that can."""
     with pytest.raises(ValueError, match=says):
         server(codec, seed)
+
+
+def test_any_client_id_will_do() -> None:
+    """One that is no valid Unicode gets noise of its own, and the server goes on."""
+    mine = server("int8", 1)
+    rng, w = np.random.default_rng(4), np.zeros(LAYOUT.size, np.float32)
+    for _ in range(2):
+        w = mine.step(w, replies(rng, w, ["\ud800", "\udfff", "b"]))
+    keys = mine.memory.noise_keys(["\ud800", "\udfff", "b"])
+    assert len(set(keys.tolist())) == 3
+
+
+def test_without_own_memory_there_is_nothing_to_round() -> None:
+    """FedAdaVR+ that remembers kinds alone takes the seed as it takes the codec: unused."""
+    mine = algorithm("fedadavr-plus", LAYOUT, memories="centers", codec="int8", rounding_seed=1)
+    w = np.zeros(LAYOUT.size, np.float32)
+    mine.step(w, replies(np.random.default_rng(4), w, CLIENTS))

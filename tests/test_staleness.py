@@ -151,3 +151,28 @@ def test_only_where_the_memory_is_a_correction() -> None:
     for name in ("scaffold", "feddyn", "cluster-fedvarp", "fedavg"):
         with pytest.raises((ValueError, TypeError), match="staleness_half_life"):
             algorithm(name, LAYOUT, staleness_half_life=3.0)
+
+
+@pytest.mark.parametrize(("half", "size"), [(1.0, 0.01), (0.03, 1.0), (5.0, 36_000.0)])
+def test_what_has_faded_is_not_called_broken(half: float, size: float, tmp_path: Path) -> None:
+    """After many rounds nearly all of the total is one client's, which is what was asked for."""
+    with opened(f"lmdb:{tmp_path / 'store'}") as store:
+        server = algorithm("fedadavr", LAYOUT, store=store, staleness_half_life=half, clip=0.0)
+        w = LAYOUT.zeros()
+        for round in range(1, 130):
+            news = np.random.default_rng(round).normal(0, size, w.size).astype(np.float32)
+            server.step(w, [Update("B" if round == 1 else "A", w - news, 10)])
+            if round % 9 == 0:
+                server.commit(w, round=round)
+                assert check(store)[0] == []
+
+
+def test_a_record_that_leaves_no_digits_is_named_though_it_fades(tmp_path: Path) -> None:
+    """As without a half-life."""
+    with opened(f"lmdb:{tmp_path / 'store'}") as store:
+        server = algorithm("fedvarp", LAYOUT, store=store, staleness_half_life=50.0, clip=0.0)
+        w = LAYOUT.zeros()
+        updates = [Update("huge", w - np.float32(1e15), 10), Update("small", w - np.float32(1), 10)]
+        server.step(w, updates)
+        server.commit(w, round=1)
+        assert "client 'huge': its record is so large" in check(store)[0][0]

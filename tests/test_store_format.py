@@ -823,3 +823,33 @@ def test_a_lost_record_does_not_cost_the_snapshot(
     with opened(address) as store:
         assert store.state()["extra"]["round"] == 4
         assert check(store)[0] == []
+
+
+@pytest.mark.parametrize("half", [None, 0.005])
+@pytest.mark.parametrize("codec", ["fp32", "rot4"])
+def test_records_of_rounds_yet_to_come_are_dropped(
+    codec: str, half: float | None, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a forced rewind leaves some: by `repair`, in a sentence, and the server goes on."""
+    with opened(address) as store:
+        server = server_on(store, codec, snapshot_every=4, staleness_half_life=half)
+        play(server, 5)
+        old = store.state()
+        play(server, 9)
+        there = dict(store.items())
+        late = {client for client, record in there.items() if record.round > 5}
+        store.commit({}, old)
+        faults = " ".join(check(store)[0])
+        assert all(
+            f"client {c!r}: its record cannot be read, it is of round" in faults for c in late
+        )
+    for words in (["verify", address], ["convert", address, address + "-new"]):
+        with pytest.raises(SystemExit):
+            main(["memory", *words])
+    assert "Traceback" not in capsys.readouterr().err
+    main(["memory", "repair", address])
+    with opened(address) as store:
+        assert {client for client, _ in store.items()} == set(there) - late
+        assert check(store)[0] == []
+        play(server_on(store, codec, snapshot_every=4, staleness_half_life=half), 8)
+        assert check(store)[0] == []

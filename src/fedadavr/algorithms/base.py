@@ -18,6 +18,7 @@ from fedadavr.algorithms.replies import Rejected, Update, bad_vector
 from fedadavr.algorithms.round import Round
 from fedadavr.algorithms.server_state import ServerState
 from fedadavr.checks import number, positive
+from fedadavr.codecs import NOTHING
 from fedadavr.codecs import codec as find_codec
 from fedadavr.memory import ClientMemory
 from fedadavr.memory.average import ModelAverage
@@ -310,7 +311,7 @@ class Remembering(Algorithm):
             store=self.store,
             prune_after=self.prune_after,
             staleness_half_life=self._half_life(),
-            rounding_seed=self.rounding_seed,
+            rounding_seed=None if codec == NOTHING.name else self.rounding_seed,
         )
 
     def _half_life(self) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 from dataclasses import asdict
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,28 +46,24 @@ def plan(
 
 
 def show_plan(rows: list[PlanRow]) -> None:
-    """The plan as a table."""
+    """A table for each model and number of clients."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="GB, of 10^9 bytes", title_justify="left")
-    for name in ("model", "clients", "codec", "bits", "paper", "in RAM", "lmdb:\nRAM",
-                 "lmdb:\ndisk", "redis:\nRAM"):  # fmt: skip
-        left = name in ("model", "codec")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
-    before = None
-    for r in rows:
-        if before and (before.model, before.clients) != (r.model, r.clients):
-            table.add_section()
-        before = r
-        figures = (r.paper_gb, r.ram_gb, r.lmdb_ram_gb, r.lmdb_disk_gb, r.redis_gb)
-        bits = f"{8 * r.record_bytes / r.parameters:.2f}"
-        told = (f"{x:.3g}" if x < 1000 else f"{x:,.0f}" for x in figures)
-        table.add_row(r.model, f"{r.clients:,}", r.codec, bits, *told)
     console = Console()
-    console.print(table)
+    for (model, clients), group in groupby(rows, lambda r: (r.model, r.clients)):
+        title = f"{model}, {clients:,} clients: GB"
+        table = Table(title=title, title_justify="left", title_style="bold")
+        for name in ("codec", "bits", "paper", "in RAM", "lmdb: RAM", "lmdb: disk", "redis: RAM"):
+            table.add_column(name, justify="left" if name == "codec" else "right", no_wrap=True)
+        for r in group:
+            figures = (r.paper_gb, r.ram_gb, r.lmdb_ram_gb, r.lmdb_disk_gb, r.redis_gb)
+            bits = f"{8 * r.record_bytes / r.parameters:.2f}"
+            told = (f"{x:,.0f}" if 1000 <= x < 1e7 else f"{x:.3g}" for x in figures)
+            table.add_row(r.codec, bits, *told)
+        console.print(table)
     console.print(
-        "bits: of one parameter, scales included. "
+        "GB: of 10^9 bytes. bits: of one parameter, scales included. "
         "paper: its own unit, parameters * 4 / 2^20 * clients / 1000, at the codec's bits. "
         "lmdb's RAM is the same for any number of clients; its disk holds the state three times, "
         "as a commit never writes over the last one, nor over what it has just freed."

@@ -70,8 +70,17 @@ class KeptRounds:
         """The store's address as it may be shown."""
         return public(self.store) if self.store else ""
 
-    def _build(self, layout: Layout, store: Any = None) -> Algorithm:
-        settings = self._settings_on(store) | self._settings
+    def _probe(self) -> Algorithm:
+        """A server of one number, so that a wrong setting is said before any work."""
+        told = dict(self._settings)
+        if self.store is not None and "codec" not in told:
+            told.pop("rounding_seed", None)  # whether it can be had the store's own codec says
+        return self._build(Layout({"probe": (1,)}), settings=told)
+
+    def _build(
+        self, layout: Layout, store: Any = None, settings: Mapping[str, Any] | None = None
+    ) -> Algorithm:
+        settings = self._settings_on(store) | dict(self._settings if settings is None else settings)
         server = algorithm(self._algorithm, layout, store=store, **settings)
         if server.needs.echo:
             raise ValueError(

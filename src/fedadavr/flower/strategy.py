@@ -50,7 +50,7 @@ from fedadavr.stores.compression import Compress
 from fedadavr.stores.compression import check as check_compression
 from fedadavr.stores.store import StoreLost
 from fedadavr.supported import check_platform
-from fedadavr.vector import Layout, Vector
+from fedadavr.vector import Vector
 
 CORRECTION = "fedadavr.correction"  # the record with c - c_i, for SCAFFOLD
 PROXIMAL = "proximal-mu"  # in the config, as Flower's FedProx has it
@@ -179,9 +179,9 @@ class Strategy(KeptRounds, FlowerFedAvg):
         if settings.get("snapshot_every") is not None and store is None:
             raise ValueError("snapshot_every goes with a store: there is nothing to go back to")
         self._settings = settings
-        probe = self._build(Layout({"probe": (1,)}))  # a wrong setting is said before any work
-        self._allowed = None if clients is None else AllowList(clients)
         self.store, self.encrypt_with, self.commit_every = fixed(store), encrypt_with, commit_every
+        probe = self._probe()
+        self._allowed = None if clients is None else AllowList(clients)
         if compress is not None:
             check_compression(compress)
             if store is None:

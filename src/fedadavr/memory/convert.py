@@ -91,9 +91,14 @@ def copy(
     inner.pop("born", None)
     if len(twin.born):
         inner["born"] = twin.born
-    known = memory.population
+    known, extra = memory.population, dict(state["extra"])
+    if "settings" in extra:  # a Flower strategy goes on with these
+        settings = extra["settings"] | {"codec": codec}
+        if twin.codec.stochastic is None:
+            settings.pop("rounding_seed", None)
+        extra["settings"] = settings
     new.commit(
-        batch, state | {"server": state["server"] | {"memory": inner}},
+        batch, state | {"server": state["server"] | {"memory": inner}, "extra": extra},
         members={client: known.member(client) for client in (*known.waiting, *known.left)},
         rounds=memory.store.rounds(), metrics=memory.store.metrics(),
     )  # fmt: skip

@@ -66,9 +66,10 @@ class ClientMemory(RecordTable):
             raise ValueError(f"prune_after must be a whole number from 1 up, got {prune_after!r}")
         self.prune_after = prune_after
         if rounding_seed is not None:
-            if type(rounding_seed) is not int or rounding_seed < 0:
+            if type(rounding_seed) is not int or not 0 <= rounding_seed < 2**63:
+                got = rounding_seed if type(rounding_seed) is not int else f"{rounding_seed:#x}"
                 raise ValueError(
-                    f"rounding_seed must be a whole number from 0 up, got {rounding_seed!r}"
+                    f"rounding_seed must be a whole number from 0 up, below 2**63, got {got!r:.40}"
                 )
             if self.codec.stochastic is None:
                 able = ", ".join(name for name, c in CODECS.items() if c.stochastic)
@@ -175,8 +176,8 @@ class ClientMemory(RecordTable):
         if self.rounding_seed is None:
             return np.zeros(0, np.int64)
         begin = f"{self.rounding_seed} {self.round + 1} "
-        digests = [blake2b((begin + c).encode(), digest_size=8).digest() for c in clients]
-        return np.frombuffer(b"".join(digests), np.int64)
+        keys = [(begin + client).encode(errors="surrogatepass") for client in clients]
+        return np.frombuffer(b"".join(blake2b(k, digest_size=8).digest() for k in keys), np.int64)
 
     def _due(self, most: int) -> list[str]:
         """Who was last seen so long ago that the coming round prunes them; some at a time."""

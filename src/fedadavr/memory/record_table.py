@@ -197,8 +197,10 @@ class RecordTable:
         ]  # fmt: skip
 
     def _fitting(self, client: str, record: Any) -> Any:
-        """The record, unless it is of another model or codec."""
+        """The record, unless it is of another model or codec, or of a round yet to come."""
         if isinstance(record, Record):
+            if record.round > self.round:
+                return Damaged(f"it is of round {record.round}, the state of {self.round}")
             for what, theirs, mine in (("layout", record.layout, self.layout.digest),
                                        ("codec", record.codec, self.codec.name)):  # fmt: skip
                 if theirs != mine:

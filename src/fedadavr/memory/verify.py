@@ -70,9 +70,7 @@ def _check(store: AnyStore, watch: Watch) -> tuple[list[str], int]:
         clients, size = clients + 1, size + record.weight
         labels[record.label] += record.weight
         held = memory.read(record) if memory.codec.bits else np.zeros(0, np.float32)
-        sums.add(client, memory.share(record), held)
-        if record.round > memory.round:
-            faults.append(f"client {client!r}: seen in round {record.round} of {memory.round}")
+        sums.add(client, record.weight, memory.share(record), held)
     known = memory.population
     if clients != known.seen:
         faults.append(f"{clients} clients can be read, {known.seen} should be there")
@@ -90,10 +88,16 @@ class _Sums:
         self.others = np.zeros_like(memory.total)
         self.largest = np.zeros_like(memory.total)
         self.name, self.peak, self.count = "", 0.0, 0
+        half = memory.staleness_half_life
+        # What fades is rounded in every round, of which the last few count.
+        self.roundings = 0.0 if half is None else min(max(half, 1.0), max(memory.round, 1))
+        self.fresh, self.fresh_peak = 0.0, 0.0  # peaks as if nothing had faded: all, the largest
 
-    def add(self, client: str, weight: float, update: Any) -> None:
-        term = weight * update.astype(np.float64)
+    def add(self, client: str, weight: float, share: float, update: Any) -> None:
+        term = share * update.astype(np.float64)
         peak = float(np.abs(term).max(initial=0.0))
+        fresh = weight * float(np.abs(update).max(initial=0.0))
+        self.fresh, self.fresh_peak = self.fresh + fresh, max(self.fresh_peak, fresh)
         self.count += 1
         if peak > self.peak:
             self.others += self.largest
@@ -103,14 +107,16 @@ class _Sums:
 
     def faults(self, total: Any) -> list[str]:
         scale = float(np.abs(self.others).max(initial=0.0)) if self.count > 1 else self.peak
-        if scale and self.peak > SWALLOWED * scale:
+        faded = self.roundings and self.fresh_peak <= SWALLOWED * (self.fresh - self.fresh_peak)
+        if scale and self.peak > SWALLOWED * scale and not faded:
             return [
                 f"client {self.name!r}: its record is so large ({self.peak:.3g}) that the total "
                 f"has no digits left for the others ({scale:.3g} together): forget it, then run "
                 "fedadavr memory repair"
             ]
         off = float(np.abs(self.others + self.largest - total).max(initial=0.0))
-        if off <= TOLERANCE * max(scale, 1e-30) + 1e-12:
+        rounded = 4 * np.finfo(np.float64).eps * self.peak * self.roundings
+        if off <= TOLERANCE * max(scale, 1e-30) + 1e-12 + rounded:
             return []
         return [f"the total differs from the sum of what is stored by up to {off:.3g}"]
 
