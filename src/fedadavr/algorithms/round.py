@@ -53,7 +53,7 @@ class Round:
         return kernels.Records(
             decode.address, encode.address, memory.offsets, records.old,
             records.old_scale, memory.total, stored.share, stored.keep, stored.lean, memory.born,
-            records.when, self._aged() if memory.staleness_half_life else np.zeros(0),
+            memory.whole, records.when, self._aged() if memory.staleness_half_life else np.zeros(0),
             memory.left(1),
         )  # fmt: skip
 

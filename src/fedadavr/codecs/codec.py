@@ -121,7 +121,9 @@ class Codec:
         if not np.isfinite(peaks).all():
             raise ValueError("a vector that holds NaN or infinity cannot be encoded")
         if peaks.max(initial=0.0) > kernels.LARGEST:
-            raise ValueError(f"a vector with {peaks.max():.3g} in it cannot be encoded: at most 1e38")
+            raise ValueError(
+                f"a vector with {peaks.max():.3g} in it cannot be encoded: at most 1e38"
+            )
         self.warn_if_saturated(peaks, "encoding")
         scales = self.scales(peaks)
         data = np.zeros(self.nbytes(layout), np.uint8)

@@ -463,7 +463,9 @@ def measure(lo, hi, blocks, replies, records, sketch, square, peak):
             if own:
                 data, scale = records.old[record] + records.offset[t], records.scale[record, t]
                 born = records.born[a : a + n]
-                latest, when = _latest(born), records.when[record]
+                latest = records.whole[b] if len(born) else np.int32(0)
+                latest = _latest(born) if latest == NEVER else latest
+                when = records.when[record]
                 _read(
                     records.decode, data, k, n, scale, y, y_at, scratch_at, born, latest, when,
                     packed,
@@ -530,12 +532,13 @@ def advance(
         k = blocks.within[b]
         x[:n] = replies.w[a : a + n]
         born = records.born[a : a + n]
-        latest = _latest(born)
+        latest = records.whole[b] if len(born) else np.int32(0)
         if latest == NEVER:
             for i in range(len(weights)):
                 w_i = carray(pointer(weights[i, t] + 4 * k), n, np.float32)
                 _grow(x if inverse[i] > 0.0 else zero, w_i, born, np.int32(new.now), n)
             latest = _latest(born)
+            records.whole[b] = latest
         if remembers:
             now = total[a : a + n]
             for j in range(n):

@@ -47,6 +47,7 @@ class Records(NamedTuple):
     keep: float = 0.0
     lean: float = 0.0
     born: Rounds = _NO_ROUNDS  # when each coordinate was first not zero; empty: all are stored
+    whole: Rounds = _NO_ROUNDS  # [b], when the last of a block was; NEVER: some may not be yet
     when: Ints = _NO_INTS  # the round of each record: those born later are not in it
     aged: Floats = _NONE  # what is left of each record in the products; empty: all of it
     fade: float = 1.0  # what this round leaves of the total

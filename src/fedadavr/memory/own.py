@@ -304,6 +304,7 @@ class ClientMemory(RecordTable):
         self.round = int(state["round"])
         self.total[...] = state["total"]
         self.born[...] = state.get("born", 0)
+        self.whole[...] = kernels.NEVER
         known = float(np.abs(self.total).max(initial=0.0))
         self.reach = float(state.get("reach", known))  # states of 0.1 have none
         self.population.load_state_dict(state["population"])

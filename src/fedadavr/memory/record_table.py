@@ -55,6 +55,8 @@ class RecordTable:
         self.total: Floats = np.zeros(layout.size if self.codec.bits else 0)
         born = layout.size if self.codec.omits_zeros else 0
         self.born = np.full(born, NEVER, np.int32)  # the round in which each was first not zero
+        blocks = layout.blocks.number if born else 0
+        self.whole = np.full(blocks, NEVER, np.int32)  # that of a block's last, once it is known
         self.label_weight: dict[int, float] = {}  # the weights of the clients of each label
         self.reach = 0.0  # the largest that a record has put into the total since it was summed
         self.round = 0
