@@ -98,9 +98,9 @@ class FlatModel:
         path.read(self.w)
         w, gradient, lr = path.w, path.gradient, local_sgd.lr
         first = w.clone() if local_sgd.proximal_mu else w
-        decay, scale = local_sgd.momentum, local_sgd.gradient_scale
-        if not path.decays or local_sgd.proximal_mu or shift is not None or scale != 1:
-            decay = 0.0
+        decay, rate, scale = local_sgd.momentum, lr, local_sgd.gradient_scale
+        if not path.descends or local_sgd.proximal_mu or shift is not None or scale != 1:
+            decay = rate = 0.0
         gradient.zero_()
         velocity = torch.zeros_like(w) if local_sgd.momentum and not decay else None
         losses, seen = torch.zeros((), device=self.device), 0
@@ -108,8 +108,11 @@ class FlatModel:
         for _ in range(local_sgd.epochs):
             order = torch.from_numpy(rng.permutation(len(part)))
             for batch in order.split(local_sgd.batch_size):
-                losses += path.differentiate(inputs[batch], targets[batch], decay) * len(batch)
+                loss = path.differentiate(inputs[batch], targets[batch], decay, rate)
+                losses += loss * len(batch)
                 seen += len(batch)
+                if rate:
+                    continue
                 if scale != 1:
                     gradient.mul_(scale)
                 if local_sgd.proximal_mu:

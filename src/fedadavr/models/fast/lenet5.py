@@ -32,7 +32,7 @@ class LeNet5Path(Plain):
         self._one = torch.ones(())
 
     @torch.no_grad()
-    def differentiate(self, x: Tensor, y: Tensor, decay: float = 0.0) -> Tensor:
+    def differentiate(self, x: Tensor, y: Tensor, decay: float = 0.0, rate: float = 0.0) -> Tensor:
         """By hand."""
         _, _, w2, b2, w3, b3, w4, b4, w5, b5 = self._w
         d1, e1, d2, e2, d3, e3, d4, e4, d5, e5 = self._g

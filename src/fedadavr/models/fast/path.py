@@ -21,15 +21,16 @@ class Path(ABC):
     gradient: Tensor
     """The last batch's gradient, in the same order."""
 
-    decays = False
-    """Whether it takes a `decay`."""
+    descends = False
+    """Whether it takes a `decay` and a `rate`."""
 
     @abstractmethod
-    def differentiate(self, x: Tensor, y: Tensor, decay: float = 0.0) -> Tensor:
+    def differentiate(self, x: Tensor, y: Tensor, decay: float = 0.0, rate: float = 0.0) -> Tensor:
         """The mean cross-entropy of a batch.
 
         `gradient` is then that batch's, and of what was there `decay` is left: so with momentum it
-        is the velocity, and saves two passes over it.
+        is the velocity, and saves two passes over it. With a `rate` w is moved by it, too, each
+        layer's part while it is in the cache.
         """
 
     @abstractmethod
@@ -57,7 +58,7 @@ class Plain(Path):
     def __init__(self, module: nn.Module, w: Tensor, gradient: Tensor) -> None:
         self.module, self.w, self.gradient = module, w, gradient
 
-    def differentiate(self, x: Tensor, y: Tensor, decay: float = 0.0) -> Tensor:
+    def differentiate(self, x: Tensor, y: Tensor, decay: float = 0.0, rate: float = 0.0) -> Tensor:
         """By autograd."""
         self.gradient.zero_()
         loss = F.cross_entropy(self.module(x), y)

@@ -187,7 +187,9 @@ class Program:
         gradients: list[Tensor],
         decay: Decay,
         training: bool,
+        parts: list[tuple[Tensor, Tensor]],
     ) -> None:
+        self._parts = parts  # of the weights and of their gradients, those of each step
         values = [Value(kind, n) for kind in plan.kinds]
         self.input, self.output = values[plan.input], values[plan.output]
         last = {k: index for index, node in enumerate(plan.nodes) for k in node.inputs}
@@ -211,11 +213,13 @@ class Program:
             step.forward()
         return self.output.data
 
-    def backward(self, gradient: Tensor) -> None:
-        """All gradients, from the output's."""
+    def backward(self, gradient: Tensor, rate: float) -> None:
+        """All gradients, from the output's; the weights are moved by them at that rate."""
         self.output.gradient.copy_(gradient)
-        for step in reversed(self.steps):
+        for step, (w, own) in zip(reversed(self.steps), reversed(self._parts), strict=True):
             step.backward()
+            if rate and len(w):
+                w.sub_(own, alpha=rate)
 
 
 def keep(target: Tensor, gradient: Tensor, decay: Decay) -> None:

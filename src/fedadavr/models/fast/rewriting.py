@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ _ALL_TAPS = slice(0, 3), slice(0, 3)
 class Rewritten(Path):
     """A program, with weights in one vector of its own."""
 
-    decays = True
+    descends = True
 
     def __init__(self, plan: Plan, at_once: int) -> None:
         self._plan, self._at_once = plan, at_once
@@ -45,6 +45,11 @@ class Rewritten(Path):
             [whole[lo:hi].view(s) for s, (lo, hi) in zip(shapes, pairwise(ends), strict=True)]
             for whole in (self.w, self.gradient)
         )
+        counts = accumulate((len(node.layer.pieces) for node in plan.nodes), initial=0)
+        self._parts = [
+            (self.w[ends[a] : ends[b]], self.gradient[ends[a] : ends[b]])
+            for a, b in pairwise(counts)
+        ]
         self._programs: dict[tuple[int, bool], Program] = {}
         self._one, self._decay = torch.ones(()), Decay()
 
@@ -53,19 +58,19 @@ class Rewritten(Path):
             if len(self._programs) >= PROGRAMS:
                 self._programs.clear()
             self._programs[n, training] = Program(
-                self._plan, n, self._views, self._g_views, self._decay, training
+                self._plan, n, self._views, self._g_views, self._decay, training, self._parts
             )
         return self._programs[n, training]
 
     @torch.no_grad()
-    def differentiate(self, x: Tensor, y: Tensor, decay: float = 0.0) -> Tensor:
+    def differentiate(self, x: Tensor, y: Tensor, decay: float = 0.0, rate: float = 0.0) -> Tensor:
         """The program, forward and backward."""
         self._decay.value = decay
         program = self._program(len(x), True)
         scores = torch.log_softmax(program.forward(x), 1)
         loss, weight = _aten.nll_loss_forward(scores, y, None, 1, -100)
         g = _aten.nll_loss_backward(self._one, scores, y, None, 1, -100, weight)
-        program.backward(_aten._log_softmax_backward_data(g, scores, 1, scores.dtype))
+        program.backward(_aten._log_softmax_backward_data(g, scores, 1, scores.dtype), rate)
         return loss
 
     @torch.no_grad()
