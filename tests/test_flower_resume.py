@@ -11,7 +11,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 
 from fedadavr.cli import main
-from fedadavr.flower import FedAdaVR, FedAvg, FedVARP, Strategy
+from fedadavr.flower import FedAdaVR, FedAdaVRPlus, FedAvg, FedVARP, Strategy
 from fedadavr.memory.verify import check
 from fedadavr.stores import open_store
 from fedadavr.stores.persistent import PersistentStore
@@ -147,6 +147,21 @@ def test_a_converted_store_goes_on_with_its_new_codec(tmp_path: Path) -> None:
     with open_store(other, read_only=True) as store:  # type: ignore[union-attr]
         assert store.state()["extra"]["settings"]["codec"] == "rot2"  # type: ignore[index]
         assert check(store) == ([], 6)
+
+
+def test_a_copy_changes_no_setting(tmp_path: Path) -> None:
+    """Also of a memory that keeps no updates, whose codec is none that could be asked for."""
+    url, other = f"lmdb:{tmp_path / 'store'}", f"lmdb:{tmp_path / 'other'}"
+    given: dict[str, Any] = {
+        "fraction_evaluate": 0.0,
+        "min_available_nodes": 6,
+        "memories": "centers",
+    }
+    FedAdaVRPlus(store=url, **given).start(grid(), first_model(50), 2)
+    main(["memory", "convert", url, other])
+    FedAdaVRPlus(store=other, **given).start(grid(), first_model(50), 3)
+    with open_store(url, read_only=True) as a, open_store(other, read_only=True) as b:  # type: ignore[union-attr]
+        assert a.state()["extra"]["settings"] == b.state()["extra"]["settings"]  # type: ignore[index]
 
 
 def test_rounding_can_be_turned_on_for_a_store(tmp_path: Path) -> None:

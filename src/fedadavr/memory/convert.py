@@ -92,7 +92,7 @@ def copy(
     if len(twin.born):
         inner["born"] = twin.born
     known, extra = memory.population, dict(state["extra"])
-    if "settings" in extra:  # a Flower strategy goes on with these
+    if not same and "settings" in extra:  # a Flower strategy goes on with these
         settings = extra["settings"] | {"codec": codec}
         if twin.codec.stochastic is None:
             settings.pop("rounding_seed", None)

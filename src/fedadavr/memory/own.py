@@ -67,9 +67,10 @@ class ClientMemory(RecordTable):
         self.prune_after = prune_after
         if rounding_seed is not None:
             if type(rounding_seed) is not int or not 0 <= rounding_seed < 2**63:
-                got = rounding_seed if type(rounding_seed) is not int else f"{rounding_seed:#x}"
+                huge = type(rounding_seed) is int and rounding_seed.bit_length() > 64
+                got = f"one of {rounding_seed.bit_length()} bits" if huge else repr(rounding_seed)
                 raise ValueError(
-                    f"rounding_seed must be a whole number from 0 up, below 2**63, got {got!r:.40}"
+                    f"rounding_seed must be a whole number from 0 up, below 2**63, got {got}"
                 )
             if self.codec.stochastic is None:
                 able = ", ".join(name for name, c in CODECS.items() if c.stochastic)
