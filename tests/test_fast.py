@@ -24,6 +24,8 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Tensor], int]] =
     "resnet18": (lambda: build("resnet18", 10, 1), lambda n: torch.randn(n, 3, 32, 32), 10),
     "gru": (lambda: build("gru", 80, 1), lambda n: torch.randint(0, 80, (n, 80)), 80),
     "lenet5": (lambda: build("lenet5", 10, 1), lambda n: torch.randn(n, 1, 28, 28), 10),
+    "simple-cnn": (lambda: build("simple-cnn", 10, 1), lambda n: torch.randn(n, 3, 32, 32), 10),
+    "cnn": (lambda: build("cnn", 10, 1), lambda n: torch.randn(n, 3, 32, 32), 10),
     "small": (lambda: Small(), lambda n: torch.randn(n, 2, 10, 6), 3),
     "transformed first": (
         lambda: nn.Sequential(nn.Conv2d(32, 32, 3, 1, 1, bias=False), *ending(32 * 16)),

@@ -38,6 +38,8 @@ CASES = {
     "resnet18": TrainingCase(10, (3, 32, 32), 20),
     "gru": TrainingCase(80, (80,), 64),
     "lenet5": TrainingCase(10, (1, 28, 28), 20),
+    "simple-cnn": TrainingCase(10, (3, 32, 32), 20),
+    "cnn": TrainingCase(10, (3, 32, 32), 20),
 }
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fedadavr.bench.server import ServerTiming
 
-MODELS = ("resnet18", "gru", "lenet5")  # that `bench training` has
+MODELS = ("resnet18", "gru", "lenet5", "simple-cnn", "cnn")  # that `bench training` has
 
 
 def flower(
@@ -227,7 +227,7 @@ def training(models: tuple[str, ...] = MODELS, json: bool = False, repeats: int 
     """Time local training, plain and by fast paths.
 
     Args:
-        models: Which: resnet18, gru, lenet5.
+        models: Which: resnet18, gru, lenet5, simple-cnn, cnn.
         json: Print the rows as JSON.
         repeats: How many times fifty steps of each are timed, in turn.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
 from itertools import accumulate, pairwise
@@ -12,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
 
-from fedadavr.models.fast import recurrent, simple, winograd
+from fedadavr.models.fast import direct, recurrent, simple, winograd
 from fedadavr.models.fast.convolution import TapProducts, taps_of
 from fedadavr.models.fast.normalization import Normalization
 from fedadavr.models.fast.path import Path
@@ -191,11 +192,8 @@ class _Writer:
             self._same(node, x)
         elif kind is nn.ReLU:
             self._rectify(node, x, bool(getattr(layer, "inplace", False)))
-        elif isinstance(layer, nn.MaxPool2d) and kind is nn.MaxPool2d:
-            pooling = MaxPooling.of(layer)
-            if pooling is None or len(_shape(x)) != 4:
-                raise Unknown
-            self._put(node, pooling, x)
+        elif kind is nn.MaxPool2d:
+            self._pool(node, x)
         elif isinstance(layer, nn.AdaptiveAvgPool2d) and kind is nn.AdaptiveAvgPool2d:
             if layer.output_size not in (1, (1, 1)) or len(_shape(x)) != 4:
                 raise Unknown
@@ -228,11 +226,31 @@ class _Writer:
             piece = Piece(weight.at, weight.shape, (taps.rows, taps.columns))
             self._put(node, TapProducts(piece, taps), x)
             return
+        ends = self._pooled(node)
+        if ends and direct.fits(layer, *sides):
+            self.gains = True
+            self._done |= {*ends}
+            last = ends[-1]
+            pad = int(layer.padding[0])
+            self._put(last, direct.PooledConvolution(weight, self._bias(name), pad), x)
+            return
         usual = layer.groups == 1 and layer.padding_mode == "zeros" and layer.dilation == (1, 1)
         if not usual or isinstance(layer.padding, str):
             raise Unknown
         library = simple.Convolution(weight, self._bias(name), layer.stride, layer.padding)
         self._put(node, library, x)
+
+    def _pooled(self, node: fx.Node) -> list[fx.Node]:
+        """The 2x2 pooling and the ReLU after a node, in either order; empty if one is missing."""
+        first = _only_user(node)
+        last = _only_user(first)
+        for pool, relu in ((first, last), (last, first)):
+            pooling = self._pooling(pool)
+            if pooling is not None and pooling.window == (2, 2, 0) and self._rectifies(relu):
+                assert first is not None
+                assert last is not None
+                return [first, last]
+        return []
 
     def _normalization(self, node: fx.Node, layer: nn.GroupNorm, name: str, x: Any) -> None:
         """With the addition and the ReLU that follow, if nobody else looks at what is between."""
@@ -291,12 +309,20 @@ class _Writer:
     def _function(self, node: fx.Node) -> None:
         if self._rectifies(node):
             self._rectify(node, node.args[0], bool(node.kwargs.get("inplace", False)))
+        elif node.target is F.max_pool2d:
+            self._pool(node, node.args[0])
         elif _adds(node) and _shape(node.args[0]) == _shape(node.args[1]) == _shape(node):
             self._put(node, simple.Sum(), *node.args)
         elif node.target in (torch.flatten, "flatten") and not node.kwargs:
             given: list[Any] = [*node.args]
             given += [0, -1][len(given) - 1 :]
             self._flatten(node, *given)
+        elif node.target in ("view", "reshape", torch.reshape) and not node.kwargs:
+            x, *shape = node.args
+            shape = [*shape[0]] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+            if shape != [-1, math.prod(_shape(x)[1:])]:
+                raise Unknown
+            self._flatten(node, x, 1, -1)
         elif node.target in (torch.mean, "mean") and len(_shape(node.args[0])) == 4:
             sides = [*node.args[1:], *node.kwargs.values()]
             if sides not in ([(2, 3)], [[2, 3]], [(-2, -1)], [[-2, -1]]):
@@ -304,6 +330,24 @@ class _Writer:
             self._put(node, simple.Mean(), node.args[0])
         else:
             raise Unknown
+
+    def _pooling(self, node: fx.Node | None) -> MaxPooling | None:
+        """What a node pools by, if that is what it does, and in a way that is known."""
+        if node is None or not node.args:
+            return None
+        layer: Any = None
+        if node.op == "call_module" and len(node.args) == 1 and not node.kwargs:
+            layer = self._layers[str(node.target)]
+        elif node.target is F.max_pool2d:
+            layer = nn.MaxPool2d(*node.args[1:], **node.kwargs)  # type: ignore[arg-type]
+        known = type(layer) is nn.MaxPool2d and len(_shape(node.args[0])) == 4
+        return MaxPooling.of(layer) if known else None
+
+    def _pool(self, node: fx.Node, x: Any) -> None:
+        pooling = self._pooling(node)
+        if pooling is None:
+            raise Unknown
+        self._put(node, pooling, x)
 
     def _rectify(self, node: fx.Node, x: Any, inplace: bool) -> None:
         if inplace and _only_user(x) is not node:
