@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fedadavr.clients import FlatModel, LocalSGD
 from fedadavr.data import Arrays
 from fedadavr.models import build
-from fedadavr.models.fast import Path, Plain, winograd
+from fedadavr.models.fast import Path, Plain, direct, winograd
 from fedadavr.models.fast.convolution import TapProducts, taps_of
 from fedadavr.models.fast.normalization import Normalization
 from fedadavr.models.fast.pooling import MaxPooling
@@ -34,6 +34,13 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Tensor], int]] =
     "products first": (
         lambda: nn.Sequential(nn.Conv2d(3, 8, 3, 1, 1, bias=False), *ending(8 * 6)),
         lambda n: torch.randn(n, 3, 2, 3), 3,
+    ),
+    "few channels": (
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 7, (3, 2), padding=2), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(7, 5, (2, 4), padding=1, bias=False), nn.MaxPool2d(2, 2), nn.ReLU(), *ending(45),
+        ),
+        lambda n: torch.randn(n, 1, 11, 14), 3,
     ),
     "normalized first": (
         lambda: nn.Sequential(nn.GroupNorm(1, 4), nn.AdaptiveAvgPool2d(1), *ending(4)),
@@ -146,7 +153,7 @@ def test_several_steps_are_the_plain_modules(name: str, corrected: bool) -> None
     assert float((fast.w - plain.w).norm()) < 1e-3 * moved
 
 
-@pytest.mark.parametrize("name", ["resnet18", "gru", "small"])
+@pytest.mark.parametrize("name", ["resnet18", "gru", "small", "cnn"])
 def test_the_bits_do_not_depend_on_what_came_before(name: str) -> None:
     """A worker that has seen other batches trains a client to the same bits."""
     fresh, used = both(name)[0], both(name)[0]
@@ -313,6 +320,18 @@ def test_what_a_library_computes_best_is_left_to_it() -> None:
     ):
         assert taps_of(conv, 2, 2) is None
         assert not winograd.fits(conv, 4, 4)
+    for conv in (
+        nn.Conv2d(3, 33, 3),
+        nn.Conv2d(33, 3, 3),
+        nn.Conv2d(4, 4, 3, groups=2),
+        nn.Conv2d(4, 4, 3, dilation=2),
+        nn.Conv2d(4, 4, 3, stride=2),
+        nn.Conv2d(4, 4, 3, padding="same"),
+        nn.Conv2d(4, 4, 3, padding=(1, 0)),
+        nn.Conv2d(4, 4, 3, padding=1, padding_mode="reflect"),
+    ):
+        assert not direct.fits(conv, 8, 8)
+    assert not direct.fits(nn.Conv2d(3, 8, 5), 5, 28)  # one row of outputs: nothing to pool
 
 
 @pytest.mark.parametrize("added", [False, True])
@@ -340,6 +359,44 @@ def test_max_pooling_is_pytorchs(size: int, stride: int, padding: int, added: bo
     torch.testing.assert_close(out, pool(x), rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    ("channels", "outputs", "kernel", "padding", "height", "width"),
+    [(1, 6, (5, 5), 2, 28, 28), (3, 16, (3, 3), 1, 9, 7), (6, 4, (1, 1), 0, 2, 2),
+     (2, 13, (4, 2), 3, 5, 40), (5, 1, (2, 3), 0, 3, 4), (32, 32, (3, 3), 1, 4, 4)],
+)  # fmt: skip
+def test_convolutions_with_few_channels(
+    channels: int, outputs: int, kernel: tuple[int, int], padding: int, height: int, width: int,
+    bias: bool, added: bool,
+) -> None:  # fmt: skip
+    """With the pooling and ReLU after it: in whole numbers, which are exact, to the last bit."""
+    torch.manual_seed(0)
+    conv = nn.Conv2d(channels, outputs, kernel, padding=padding, bias=bias)
+    assert direct.fits(conv, height, width)
+    for p in conv.parameters():
+        p.data = torch.randint(-2, 3, p.shape).float()  # ties are frequent, zeros as well
+    z = torch.randint(-2, 3, (3, channels, height, width)).float().requires_grad_()
+    expected = F.relu(F.max_pool2d(conv(z), 2))
+    g = torch.randint(-9, 10, expected.shape).float()
+    expected.backward(g)
+    assert z.grad is not None
+    nowhere = Piece(slice(0, 0), ())
+    layer = direct.PooledConvolution(nowhere, nowhere if bias else None, padding)
+    weights = [p.detach() for p in conv.parameters()]
+    out, g_x, found = passed(layer, z.detach(), weights, g, PLANES, added)
+    assert torch.equal(out, expected.detach())
+    assert torch.equal(g_x, z.grad)
+    for k, p in zip(found, conv.parameters(), strict=True):
+        assert p.grad is not None
+        assert torch.equal(k, p.grad)
+    x = z.detach().clone()
+    x[1, 0, height // 2, width // 2] = np.nan
+    out, _, _ = passed(layer, x, weights, g, PLANES)
+    right = F.relu(F.max_pool2d(conv(x), 2)).detach()
+    torch.testing.assert_close(out, right, rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("lies", [PLANES, ROWS])
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("added", [False, True])
@@ -365,7 +422,7 @@ def test_normalization_is_pytorchs(lies: str, relu: bool, added: bool) -> None:
         torch.testing.assert_close(k, p.grad, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["resnet18", "gru"])
+@pytest.mark.parametrize("name", ["resnet18", "gru", "cnn"])
 def test_nan_is_not_hidden(name: str) -> None:
     """A model that has left the finite numbers must be seen to have."""
     fast, _ = both(name)
