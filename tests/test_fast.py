@@ -17,6 +17,7 @@ from fedadavr.models.fast import Path, Plain, direct, winograd
 from fedadavr.models.fast.convolution import TapProducts, taps_of
 from fedadavr.models.fast.normalization import Normalization
 from fedadavr.models.fast.pooling import MaxPooling
+from fedadavr.models.fast.products import Right
 from fedadavr.models.fast.program import PLANES, ROWS, Bound, Decay, Kind, Layer, Piece, Value
 from fedadavr.models.fast.rewriting import Rewritten
 
@@ -38,7 +39,8 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Tensor], int]] =
     "few channels": (
         lambda: nn.Sequential(
             nn.Conv2d(1, 7, (3, 2), padding=2), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(7, 5, (2, 4), padding=1, bias=False), nn.MaxPool2d(2, 2), nn.ReLU(), *ending(45),
+            nn.Conv2d(7, 5, (2, 4), padding=1, bias=False), nn.MaxPool2d(2, 2), nn.ReLU(),
+            *ending(45),
         ),
         lambda n: torch.randn(n, 1, 11, 14), 3,
     ),
@@ -259,6 +261,44 @@ def test_convolutions_by_products(
     dropped = conv.weight.grad.clone()
     dropped[:, :, taps.rows, taps.columns] = 0
     assert not dropped.any()
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"),
+    [(64, 128, 384), (1, 1, 1), (8, 300, 70), (13, 7, 64), (2, 129, 1)],
+)
+def test_products_by_our_own_kernel_and_the_librarys(
+    rows: int, depth: int, columns: int, across: bool, own: bool
+) -> None:
+    """In whole numbers, which are exact: however the factors lie, and added to what was there."""
+    torch.manual_seed(0)
+    a = torch.randint(-9, 10, (depth, rows) if across else (rows, depth)).float()
+    b = torch.randint(-9, 10, (columns, depth) if across else (depth, columns)).float()
+    a, b = (a.t(), b.t()) if across else (a, b)
+    right = Right(depth, columns, own)
+    right.take(torch.full_like(b, np.nan))
+    right.take(b)
+    out = torch.full((rows, columns), np.nan)
+    right.multiply(a, out)
+    assert torch.equal(out, a @ b)
+    right.multiply(a, out, 0.5)
+    assert torch.equal(out, 1.5 * (a @ b))
+
+
+def test_a_row_of_our_own_product_does_not_depend_on_the_others() -> None:
+    """So that a client's bits are the same whatever else a worker has in its batch."""
+    torch.manual_seed(0)
+    a, b = torch.randn(23, 150), torch.randn(150, 90)
+    right = Right(150, 90, own=True)
+    right.take(b)
+    whole = torch.empty(23, 90)
+    right.multiply(a, whole)
+    for i in range(23):
+        part = torch.empty(i + 1, 90)
+        right.multiply(a[: i + 1], part)
+        assert torch.equal(part, whole[: i + 1])
 
 
 @pytest.mark.parametrize("added", [False, True])

@@ -13,8 +13,9 @@ from torch import nn
 
 from fedadavr.kernels import call
 from fedadavr.models.fast import direct_kernels
-from fedadavr.models.fast.direct_kernels import GROUPS, LANES, TAPS
+from fedadavr.models.fast.direct_kernels import GROUPS, TAPS
 from fedadavr.models.fast.program import PLANES, Bound, BoundLayer, Layer, Piece, keep
+from fedadavr.models.fast.registers import LANES
 
 CHANNELS = 32
 """With more of them on either side, the library is as fast."""

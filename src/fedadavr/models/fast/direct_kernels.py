@@ -14,8 +14,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16
-"""Positions at a time."""
+from fedadavr.models.fast.registers import LANES, everywhere, load, multiply_add, store
+
 GROUPS = 6, 4
 """Output channels at a time, of which the one is taken that leaves fewer empty."""
 TAPS = 4
@@ -24,27 +24,6 @@ TAPS = 4
 _FLOAT, _LONG = ir.FloatType(), ir.IntType(64)
 _exact = njit(nogil=True, cache=True, error_model="numpy")
 _inline = njit(nogil=True, cache=True, error_model="numpy", inline="always")
-
-
-def _load(builder, address, kind):
-    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=4)
-
-
-def _store(builder, value, address):
-    builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=4)
-
-
-def _everywhere(builder, value, lanes):
-    kind = ir.VectorType(_FLOAT, lanes)
-    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.IntType(32)(0))
-    first = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-    return builder.shuffle_vector(one, one, first)
-
-
-def _multiply_add(builder, a, b, c):
-    kind = ir.FunctionType(a.type, [a.type] * 3)
-    name = f"llvm.fmuladd.v{a.type.count}f32"
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [a, b, c])
 
 
 def _correlation(group):
@@ -57,20 +36,20 @@ def _correlation(group):
             kind = ir.VectorType(_FLOAT, LANES)
             sums = [cgutils.alloca_once(builder, kind) for _ in range(group)]
             for g, total in enumerate(sums):
-                first = _load(builder, builder.add(bias, _LONG(4 * g)), _FLOAT)
-                builder.store(_everywhere(builder, first, LANES), total)
+                first = load(builder, builder.add(bias, _LONG(4 * g)), _FLOAT)
+                builder.store(everywhere(builder, first, LANES), total)
             with cgutils.for_range(builder, taps) as loop:
                 at = builder.add(offsets, builder.mul(loop.index, _LONG(8)))
-                row = _load(builder, builder.add(x, _load(builder, at, _LONG)), kind)
+                row = load(builder, builder.add(x, load(builder, at, _LONG)), kind)
                 own = builder.add(weights, builder.mul(loop.index, _LONG(4 * group)))
                 for g, total in enumerate(sums):
-                    weight = _load(builder, builder.add(own, _LONG(4 * g)), _FLOAT)
-                    weight = _everywhere(builder, weight, LANES)
-                    more = _multiply_add(builder, weight, row, builder.load(total))
+                    weight = load(builder, builder.add(own, _LONG(4 * g)), _FLOAT)
+                    weight = everywhere(builder, weight, LANES)
+                    more = multiply_add(builder, weight, row, builder.load(total))
                     builder.store(more, total)
             for g, total in enumerate(sums):
                 to = builder.add(out, builder.mul(pitch, _LONG(g)))
-                _store(builder, builder.load(total), to)
+                store(builder, builder.load(total), to)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 7), generate
@@ -90,24 +69,24 @@ def _gradient(group):
             lanes, rows = (LANES, group) if wide else (LANES // 2, group // 2)
             kind = ir.VectorType(_FLOAT, lanes)
             steps = builder.mul(count, _LONG(LANES // lanes))
-            runs = [builder.add(x, _load(builder, builder.add(offsets, _LONG(8 * t)), _LONG))
+            runs = [builder.add(x, load(builder, builder.add(offsets, _LONG(8 * t)), _LONG))
                     for t in range(TAPS)]  # fmt: skip
             for first in range(0, group, rows):
                 places = [builder.add(sums, _LONG(4 * LANES * (TAPS * (first + r) + t)))
                           for r in range(rows) for t in range(TAPS)]  # fmt: skip
                 totals = [cgutils.alloca_once(builder, kind) for _ in places]
                 for place, total in zip(places, totals, strict=True):
-                    builder.store(_load(builder, place, kind), total)
+                    builder.store(load(builder, place, kind), total)
                 own = [builder.add(g, builder.mul(pitch, _LONG(first + r))) for r in range(rows)]
                 with cgutils.for_range(builder, steps) as loop:
                     here = builder.mul(loop.index, _LONG(4 * lanes))
-                    given = [_load(builder, builder.add(row, here), kind) for row in own]
-                    seen = [_load(builder, builder.add(run, here), kind) for run in runs]
+                    given = [load(builder, builder.add(row, here), kind) for row in own]
+                    seen = [load(builder, builder.add(run, here), kind) for run in runs]
                     pairs = [(a, b) for a in given for b in seen]
                     for (a, b), total in zip(pairs, totals, strict=True):
-                        builder.store(_multiply_add(builder, a, b, builder.load(total)), total)
+                        builder.store(multiply_add(builder, a, b, builder.load(total)), total)
                 for place, total in zip(places, totals, strict=True):
-                    _store(builder, builder.load(total), place)
+                    store(builder, builder.load(total), place)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 6), generate

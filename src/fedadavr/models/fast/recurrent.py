@@ -9,10 +9,11 @@ side is summed by letter.
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fedadavr.kernels import call
 from fedadavr.models.fast import kernels
+from fedadavr.models.fast.products import Right
 from fedadavr.models.fast.program import Bound, BoundLayer, Layer, Piece, keep
 
 AT_ONCE = 8
@@ -62,7 +63,7 @@ class _Run(BoundLayer):
         self._states = torch.empty(steps + 1, b.n, width)
         new = torch.empty(steps, b.n, width)
         bias = b.weights[4]
-        self._across, self._bias = torch.empty(width, 3 * width), bias[2 * width :].numpy()
+        self._across, self._bias = Right(width, 3 * width), bias[2 * width :].numpy()
         self._times = []
         for t in range(self._length):
             k, before, after = (t, t, t + 1) if b.training else (0, t % 2, (t + 1) % 2)
@@ -74,11 +75,14 @@ class _Run(BoundLayer):
             self._g_table = torch.empty(len(b.weights[0]), 3 * width)
             self._g_bias, self._g = torch.empty(width), torch.empty(b.n, width)
             self._sums = self._g_table.numpy(), self._g_bias.numpy()
-            self._runs = []
+            self._state = Right(3 * width, width)
+            self._runs: list[tuple[Tensor, Tensor, Right]] = []
+            rights: dict[int, Right] = {}
             for lo in range(0, self._length, AT_ONCE):
                 run = slice(lo, min(lo + AT_ONCE, self._length))
-                rows = (x[run].view(-1, x.shape[2]) for x in (self._gates, self._states[:-1]))
-                self._runs.append(tuple(rows))
+                rows, before = self._gates[run].flatten(0, 1), self._states[:-1][run].flatten(0, 1)
+                right = rights.setdefault(len(rows), Right(*before.shape))
+                self._runs.append((rows.t(), before, right))
 
     def forward(self) -> None:
         letters, given, _, bias, state_bias = self._b.weights
@@ -91,17 +95,18 @@ class _Run(BoundLayer):
         self._letters = x.t().contiguous().numpy()
         self._states[0].zero_()
         across, own, step = self._across, self._bias, kernels.gru_step
-        across.copy_(self._b.weights[2].t())
+        across.take(self._b.weights[2].t())
         for at, (h, gate, (seen, gates_seen, new), after) in zip(
             self._letters, self._times, strict=True
         ):
-            torch.mm(h, across, out=gate)
+            across.multiply(h, gate)
             call(step, at, table, own, seen, gates_seen, new, after)
         self._b.out.data.copy_(self._last)
 
     def backward(self) -> None:
         b, width = self._b, self._width
         letters, given, state, _, _ = b.weights
+        self._state.take(state)
         self._g_table.zero_()
         self._g_bias.zero_()
         g, g_state, beta = self._g, b.gradients[2], b.decay.value
@@ -111,10 +116,11 @@ class _Run(BoundLayer):
             _, gate, (h, gates_seen, new), _ = self._times[t]
             call(step, self._letters[t], seen, h, gates_seen, new, *self._sums)
             if t:
-                g.addmm_(gate, state)
+                self._state.multiply(gate, g, 1.0)
             if t % AT_ONCE == 0:
-                gates, states = self._runs[t // AT_ONCE]
-                g_state.addmm_(gates.t(), states, beta=beta)
+                gates, states, right = self._runs[t // AT_ONCE]
+                right.take(states)
+                right.multiply(gates, g_state, beta)
                 beta = 1.0
         g_letters, g_given, _, g_bias, g_state_bias = b.gradients
         g_letters.addmm_(self._g_table, given, beta=b.decay.value)
