@@ -80,9 +80,9 @@ class _Run(BoundLayer):
             rights: dict[int, Right] = {}
             for lo in range(0, self._length, AT_ONCE):
                 run = slice(lo, min(lo + AT_ONCE, self._length))
-                rows, before = self._gates[run].flatten(0, 1), self._states[:-1][run].flatten(0, 1)
-                right = rights.setdefault(len(rows), Right(*before.shape))
-                self._runs.append((rows.t(), before, right))
+                rows, seen = self._gates[run].flatten(0, 1), self._states[:-1][run].flatten(0, 1)
+                right = rights.setdefault(len(rows), Right(*seen.shape))
+                self._runs.append((rows.t(), seen, right))
 
     def forward(self) -> None:
         letters, given, _, bias, state_bias = self._b.weights
