@@ -17,7 +17,7 @@ from fedadavr.models.fast import Path, Plain, direct, winograd
 from fedadavr.models.fast.convolution import TapProducts, taps_of
 from fedadavr.models.fast.normalization import Normalization
 from fedadavr.models.fast.pooling import MaxPooling
-from fedadavr.models.fast.products import Right
+from fedadavr.models.fast.products import Product, Right
 from fedadavr.models.fast.program import PLANES, ROWS, Bound, Decay, Kind, Layer, Piece, Value
 from fedadavr.models.fast.rewriting import Rewritten
 
@@ -285,6 +285,26 @@ def test_products_by_our_own_kernel_and_the_librarys(
     assert torch.equal(out, a @ b)
     right.multiply(a, out, 0.5)
     assert torch.equal(out, 1.5 * (a @ b))
+    out.fill_(np.nan)
+    product = Product(a, b, out, own)
+    product()
+    product(2.0)
+    assert torch.equal(out, 3.0 * (a @ b))
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("across", [False, True])
+def test_many_products_at_once(across: bool, own: bool) -> None:
+    """One pair of matrices after the other, each where it lies."""
+    torch.manual_seed(0)
+    a, b = torch.randint(-9, 10, (5, 18, 33)).float(), torch.randint(-9, 10, (5, 33, 97)).float()
+    if across:
+        a, b = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (a, b))
+    out = torch.full((5, 18, 97), np.nan)
+    product = Product(a, b, out, own)
+    product()
+    product(2.0)
+    assert torch.equal(out, 3.0 * (a @ b))
 
 
 def test_a_row_of_our_own_product_does_not_depend_on_the_others() -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fedadavr.models.fast.products import Product
 from fedadavr.models.fast.program import ROWS, Bound, BoundLayer, Layer, Piece
 
 POSITIONS = 16
@@ -103,8 +104,6 @@ class TapProducts(Layer):
         return _Products(b, self.taps)
 
 
-Product = tuple[Tensor, Tensor, Tensor]
-"""Two matrices, and where their product goes."""
 Copies = list[tuple[Tensor, Tensor]]
 """Rooms, and the parts that are copied there before the products."""
 
@@ -132,7 +131,8 @@ class _Products(BoundLayer):
             right = _matrix(b.out.gradient[tap.outputs], self._g_copies)
             if self._backward is not None:
                 self._backward.add(right, matrix.t(), tap.inputs)
-            self._weights.append((left.t(), right, b.gradients[0][tap.row, tap.column]))
+            own = b.gradients[0][tap.row, tap.column]
+            self._weights.append(Product(left.t(), right, own))
 
     def forward(self) -> None:
         for room, part in self._copies:
@@ -143,8 +143,8 @@ class _Products(BoundLayer):
         for room, part in self._g_copies:
             room.copy_(part)
         beta = self._decay.value
-        for left, right, target in self._weights:
-            target.addmm_(left, right, beta=beta)
+        for product in self._weights:
+            product(beta)
         if self._backward is not None:
             self._backward()
 
@@ -156,31 +156,31 @@ class _SumOfProducts:
         self._out, self._adds = out, adds
         self._first: Product | None = None
         self._direct: list[Product] = []
-        self._aside: list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]] = []
+        self._aside: list[tuple[Product, Tensor, Tensor]] = []
 
     def add(self, left: Tensor, right: Tensor, where: tuple[slice, slice]) -> None:
         """Add a product over these positions."""
         target = self._out[where]
         begun = self._adds or self._first is not None or self._direct or self._aside
+        room = target if target.is_contiguous() else torch.empty(target.shape)
+        product = Product(left, right, room.view(-1, target.shape[3]))
         if not begun and target.numel() == self._out.numel():
-            self._first = (left, right, target.view(-1, target.shape[3]))
-        elif target.is_contiguous():
-            self._direct.append((left, right, target.view(-1, target.shape[3])))
+            self._first = product
+        elif room is target:
+            self._direct.append(product)
         else:
-            room = torch.empty(target.shape)
-            self._aside.append((left, right, room.view(-1, target.shape[3]), room, target))
+            self._aside.append((product, room, target))
 
     def __call__(self) -> None:
         """Compute it."""
         if self._first is not None:
-            left, right, target = self._first
-            torch.mm(left, right, out=target)
+            self._first()
         elif not self._adds:
             self._out.zero_()
-        for left, right, target in self._direct:
-            target.addmm_(left, right)
-        for left, right, matrix, room, target in self._aside:
-            torch.mm(left, right, out=matrix)
+        for product in self._direct:
+            product(1.0)
+        for product, room, target in self._aside:
+            product()
             target.add_(room)
 
 

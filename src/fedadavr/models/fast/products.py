@@ -1,8 +1,8 @@
 """Matrix products where the library leaves half of the processor unused.
 
 PyTorch's products (MKL's) use half of the width that a Zen 5 has, so there they have a kernel here:
-five rows by sixty-four columns stay in registers over the sum, and the right factor is laid out for
-that once for all products with it. Elsewhere the library's are as fast as the machine.
+a few rows by sixty-four columns stay in registers over the sum, and the right factor is laid out
+for that, panel by panel. Elsewhere the library's are as fast as the machine.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from numba import njit
 from torch import Tensor
 
 from fedadavr.kernels import call
+from fedadavr.models.fast import registers
 from fedadavr.models.fast.registers import COLUMNS, ROWS, block1, block2, block4, block5
 
 DEPTH = 128
-"""So many rows of the right factor at a time stay in the nearest cache."""
+"""So many rows of a panel at a time stay in the nearest cache."""
+_PITCH = 4 * COLUMNS
 
 _exact = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -25,94 +27,161 @@ _exact = njit(nogil=True, cache=True, error_model="numpy")
 def _narrow() -> bool:
     """Whether the library's products use half of this processor's width."""
     features: dict[str, bool] = llvm.get_host_cpu_features()
-    name = str(llvm.get_host_cpu_name())
-    return name.startswith("znver") and features.get("avx512f", False)
+    return str(llvm.get_host_cpu_name()).startswith("znver") and features.get("avx512f", False)
 
 
 OWN = _narrow()
 
+# Below, a matrix is an address, with the bytes from row to row and from column to column.
+
 
 @_exact
-def pack(b, out):
-    """out, of (columns' panels, rows, columns of a panel) <- b, zeros beyond it."""
-    rows, columns = b.shape
-    for p in range(len(out)):
+def _pack(b, by_row, by_column, rows, wide, panel):
+    """panel, rows of `COLUMNS`, <- the first columns of b, zeros beyond them."""
+    if wide < COLUMNS:
+        registers.clear(panel, rows * _PITCH)
+    if by_column == 4:
+        for i in range(rows):
+            registers.copy(panel + i * _PITCH, b + i * by_row, 4 * wide)
+        return
+    high, broad = (rows // 16 * 16, wide // 16 * 16) if by_row == 4 else (0, 0)
+    for i in range(0, high, 16):
+        for j in range(0, broad, 16):
+            registers.transpose(
+                b + i * by_row + j * by_column, by_column, panel + i * _PITCH + 4 * j
+            )
+    for i in range(rows):
+        for j in range(broad if i < high else 0, wide):
+            registers.move(b + i * by_row + j * by_column, panel + i * _PITCH + 4 * j)
+
+
+@_exact
+def _multiply(a, by_row, by_column, rows, panel, depth, out, pitch, wide, beta, aside):
+    """The first columns of out <- beta out + a times a panel; where beta is 0, NaN is not seen."""
+    zero, one = np.float32(0.0), np.float32(1.0)
+    for k in range(0, depth, DEPTH):
+        count, factor = min(DEPTH, depth - k), one if k else beta
+        b, from_a = panel + k * _PITCH, a + k * by_column
+        i = 0
+        while i < rows:
+            left, at = rows - i, from_a + i * by_row
+            high = ROWS if left >= ROWS else 4 if left >= 4 else 2 if left >= 2 else 1
+            c, by, own = out + i * pitch, pitch, factor
+            if wide < COLUMNS:
+                c, by, own = aside.ctypes.data, _PITCH, zero
+            if high == ROWS:
+                block5(at, by_row, by_column, b, count, c, by, own)
+            elif high == 4:
+                block4(at, by_row, by_column, b, count, c, by, own)
+            elif high == 2:
+                block2(at, by_row, by_column, b, count, c, by, own)
+            else:
+                block1(at, by_row, by_column, b, count, c, by, own)
+            if wide < COLUMNS:
+                for r in range(high):
+                    for j in range(wide):
+                        registers.add(out + (i + r) * pitch + 4 * j, factor, aside[r, j])
+            i += high
+
+
+@_exact
+def pack(b, by_row, by_column, columns, packed):
+    """packed, of (panels, rows, columns of a panel), <- b."""
+    for p in range(len(packed)):
         first = p * COLUMNS
         wide = min(COLUMNS, columns - first)
-        for i in range(rows):
-            for j in range(wide):
-                out[p, i, j] = b[i, first + j]
-            for j in range(wide, COLUMNS):
-                out[p, i, j] = np.float32(0.0)
+        _pack(
+            b + first * by_column, by_row, by_column, packed.shape[1], wide, packed[p].ctypes.data
+        )
 
 
 @_exact
-def multiply(a, by_row, by_column, rows, packed, out, beta, aside):
-    """out <- beta out + a b; `a` is an address, with the bytes from row to row and along a row.
+def multiply(a, by_row, by_column, rows, packed, out, columns, beta, aside):
+    """out <- beta out + a b; the rows of out have no gaps."""
+    for p in range(len(packed)):
+        first = p * COLUMNS
+        wide, depth = min(COLUMNS, columns - first), packed.shape[1]
+        _multiply(
+            a, by_row, by_column, rows, packed[p].ctypes.data, depth, out + 4 * first, 4 * columns,
+            wide, beta, aside,
+        )  # fmt: skip
 
-    Where `beta` is zero, what was in `out` does not count, NaN included.
-    """
-    panels, depth, _ = packed.shape
-    columns, room, one = out.shape[1], aside.ctypes.data, np.float32(1.0)
-    for p in range(panels):
-        wide = min(COLUMNS, columns - p * COLUMNS)
-        for k in range(0, depth, DEPTH):
-            count, factor = min(DEPTH, depth - k), one if k else beta
-            b, from_a = packed[p, k:].ctypes.data, a + k * by_column
-            i = 0
-            while i < rows:
-                left = rows - i
-                high = ROWS if left >= ROWS else 4 if left >= 4 else 2 if left >= 2 else 1
-                at = from_a + i * by_row
-                if wide == COLUMNS:
-                    c, pitch, own = out[i:, p * COLUMNS :].ctypes.data, 4 * columns, factor
-                else:
-                    c, pitch, own = room, 4 * COLUMNS, np.float32(0.0)
-                if high == ROWS:
-                    block5(at, by_row, by_column, b, count, c, pitch, own)
-                elif high == 4:
-                    block4(at, by_row, by_column, b, count, c, pitch, own)
-                elif high == 2:
-                    block2(at, by_row, by_column, b, count, c, pitch, own)
-                else:
-                    block1(at, by_row, by_column, b, count, c, pitch, own)
-                if wide < COLUMNS:
-                    for r in range(high):
-                        target = out[i + r, p * COLUMNS :]
-                        for j in range(wide):
-                            before = factor * target[j] if factor != 0 else np.float32(0.0)
-                            target[j] = before + aside[r, j]
-                i += high
+
+@_exact
+def products(
+    a, by_a, by_row, by_column, b, by_b, b_by_row, b_by_column, out, by_out, many, rows, depth,
+    columns, beta, panel, aside,
+):  # fmt: skip
+    """out <- beta out + a b for so many matrices; the rows of out have no gaps."""
+    here = panel.ctypes.data
+    for s in range(many):
+        for first in range(0, columns, COLUMNS):
+            wide = min(COLUMNS, columns - first)
+            _pack(b + s * by_b + first * b_by_column, b_by_row, b_by_column, depth, wide, here)
+            _multiply(
+                a + s * by_a, by_row, by_column, rows, here, depth, out + s * by_out + 4 * first,
+                4 * columns, wide, beta, aside,
+            )  # fmt: skip
+
+
+def _aside() -> np.ndarray:
+    return torch.empty(ROWS, COLUMNS).numpy()
 
 
 class Right:
-    """A right factor of products: the kernel's if `own`, the library's otherwise."""
+    """A right factor of several products, which is laid out once."""
 
-    def __init__(self, rows: int, columns: int, own: bool | None = None) -> None:
-        self._own = OWN if own is None else own
-        if self._own:
-            panels = -(-columns // COLUMNS)
-            self._packed = torch.empty(panels, rows, COLUMNS).numpy()
-            self._aside = torch.empty(ROWS, COLUMNS).numpy()
-        else:
-            self._matrix = torch.empty(rows, columns)
+    def __init__(self, rows: int, columns: int, own: bool = OWN) -> None:
+        self._own, self._columns, self._aside = own, columns, _aside()
+        if own:
+            self._packed = torch.empty(-(-columns // COLUMNS), rows, COLUMNS).numpy()
 
     def take(self, b: Tensor) -> None:
-        """This is the factor from now on."""
+        """This is the factor from now on; it stays as it is until the last product."""
         if self._own:
-            call(pack, b.numpy(), self._packed)
+            by_row, by_column = b.stride()
+            call(pack, b.data_ptr(), 4 * by_row, 4 * by_column, self._columns, self._packed)
         else:
-            self._matrix.copy_(b)
+            self._matrix = b
 
     def multiply(self, a: Tensor, out: Tensor, beta: float = 0.0) -> None:
-        """out <- beta out + a b; the rows of `out` have no gaps."""
+        """out <- beta out + a b; out is contiguous."""
         if self._own:
             by_row, by_column = a.stride()
             call(
                 multiply, a.data_ptr(), 4 * by_row, 4 * by_column, len(a), self._packed,
-                out.numpy(), np.float32(beta), self._aside,
+                out.data_ptr(), self._columns, np.float32(beta), self._aside,
             )  # fmt: skip
         elif beta:
             out.addmm_(a, self._matrix, beta=beta)
         else:
             torch.mm(a, self._matrix, out=out)
+
+
+class Product:
+    """The product of two matrices, or of many pairs, that stay where they are."""
+
+    def __init__(self, a: Tensor, b: Tensor, out: Tensor, own: bool = OWN) -> None:
+        assert out.is_contiguous()
+        self._own, self._tensors = own, (a, b, out)
+        if own:
+            (many, rows, depth), columns = a.shape if a.ndim == 3 else (1, *a.shape), b.shape[-1]
+            steps = [[4 * k for k in (0, *t.stride())[-3:]] for t in (a, b, out)]
+            self._panel, self._aside = torch.empty(depth, COLUMNS).numpy(), _aside()
+            self._arguments = (
+                a.data_ptr(), *steps[0], b.data_ptr(), *steps[1], out.data_ptr(), steps[2][0], many,
+                rows, depth, columns,
+            )  # fmt: skip
+
+    def __call__(self, beta: float = 0.0) -> None:
+        """out <- beta out + a b."""
+        if self._own:
+            call(products, *self._arguments, np.float32(beta), self._panel, self._aside)
+            return
+        a, b, out = self._tensors
+        if not beta:
+            torch.matmul(a, b, out=out)
+        elif a.ndim == 3:
+            out.baddbmm_(a, b, beta=beta)
+        else:
+            out.addmm_(a, b, beta=beta)

@@ -95,7 +95,7 @@ class _Run(BoundLayer):
         self._letters = x.t().contiguous().numpy()
         self._states[0].zero_()
         across, own, step = self._across, self._bias, kernels.gru_step
-        across.take(self._b.weights[2].t())
+        across.take(self._b.weights[2].t().contiguous())
         for at, (h, gate, (seen, gates_seen, new), after) in zip(
             self._letters, self._times, strict=True
         ):

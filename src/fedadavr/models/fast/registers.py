@@ -86,3 +86,94 @@ def _block(rows):
 
 
 block5, block4, block2, block1 = (_block(rows) for rows in (ROWS, 4, 2, 1))
+
+
+def _memory(name, fields):
+    """LLVM's own loop over memory."""
+
+    def call(builder, *args):
+        kind = ir.FunctionType(ir.VoidType(), [*fields, ir.IntType(1)])
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        builder.call(function, [*args, ir.Constant(ir.IntType(1), 0)])
+
+    return call
+
+
+_BYTE, _POINTER = ir.IntType(8), ir.IntType(8).as_pointer()
+_memcpy = _memory("llvm.memcpy.p0.p0.i64", [_POINTER, _POINTER, _LONG])
+_memset = _memory("llvm.memset.p0.i64", [_POINTER, _BYTE, _LONG])
+
+
+@intrinsic
+def copy(typing_context, to, source, size):
+    """Copy so many bytes."""
+
+    def generate(context, builder, signature, args):
+        to, source, size = args
+        pointers = (builder.inttoptr(at, _POINTER) for at in (to, source))
+        _memcpy(builder, *pointers, size)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), generate
+
+
+@intrinsic
+def clear(typing_context, to, size):
+    """So many bytes <- 0."""
+
+    def generate(context, builder, signature, args):
+        _memset(builder, builder.inttoptr(args[0], _POINTER), ir.Constant(_BYTE, 0), args[1])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 2), generate
+
+
+@intrinsic
+def move(typing_context, source, to):
+    """One number."""
+
+    def generate(context, builder, signature, args):
+        store(builder, load(builder, args[0], _FLOAT), args[1])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 2), generate
+
+
+@intrinsic
+def add(typing_context, at, beta, number):
+    """The number there <- beta times it, and another; where beta is 0, NaN is not seen."""
+
+    def generate(context, builder, signature, args):
+        at, beta, number = args
+        none = builder.fcmp_ordered("==", beta, ir.Constant(_FLOAT, 0.0))
+        more = builder.fadd(builder.fmul(beta, load(builder, at, _FLOAT)), number)
+        store(builder, builder.select(none, number, more), at)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float32, types.float32), generate
+
+
+@intrinsic
+def transpose(typing_context, source, pitch, to):
+    """Sixteen rows of sixteen numbers, so many bytes apart, to rows of `COLUMNS`."""
+
+    def generate(context, builder, signature, args):
+        source, pitch, to = args
+        rows = [load(builder, builder.add(source, builder.mul(pitch, _LONG(r))), _WIDE)
+                for r in range(LANES)]  # fmt: skip
+        for half in (1, 2, 4, 8):  # two rows exchange what is above the diagonal of each square
+            masks = [
+                [i if not i & half else i - half + LANES for i in range(LANES)],
+                [i + half if not i & half else i + LANES for i in range(LANES)],
+            ]
+            low, high = (ir.Constant(ir.VectorType(ir.IntType(32), LANES), m) for m in masks)
+            for r in range(LANES):
+                if not r & half:
+                    a, b = rows[r], rows[r + half]
+                    rows[r] = builder.shuffle_vector(a, b, low)
+                    rows[r + half] = builder.shuffle_vector(a, b, high)
+        for r, row in enumerate(rows):
+            store(builder, row, builder.add(to, _LONG(4 * COLUMNS * r)))
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), generate

@@ -17,6 +17,7 @@ from torch import nn
 from fedadavr.kernels import call
 from fedadavr.models.fast import kernels
 from fedadavr.models.fast.convolution import plain
+from fedadavr.models.fast.products import Product
 from fedadavr.models.fast.program import ROWS, Bound, BoundLayer, Layer, Piece
 
 LARGEST, CHANNELS = 64, 32
@@ -93,6 +94,8 @@ class _Transformed(BoundLayer):
             for name, c in (("winograd outputs", outputs), ("winograd inputs", inputs))
         ]
         self._parts = []
+        if b.training:
+            across, self._g_w = self._w.transpose(1, 2), torch.empty_like(self._w)
         for first in range(0, n, at_once):
             rows = windows * min(at_once, n - first)
             x = torch.empty(square, rows, inputs)
@@ -101,10 +104,11 @@ class _Transformed(BoundLayer):
                 for room, c in zip(rooms, (outputs, inputs), strict=True)
             )
             arrays = tuple(t.view(square, windows, -1).numpy() for t in (x, y, g))
-            where = first * inputs, first * outputs
-            self._parts.append((where, x, x.transpose(1, 2), y, g, arrays))
+            made = [Product(x, self._w, y)]
+            if b.training:
+                made += [Product(x.transpose(1, 2), y, self._g_w), Product(y, across, g)]
+            self._parts.append(((first * inputs, first * outputs), made, arrays))
         if b.training:
-            self._across, self._g_w = self._w.transpose(1, 2), torch.empty_like(self._w)
             self._g_seen = b.inputs[0].gradient.view(block).numpy()
             self._g_out_seen = b.out.gradient.view(block).numpy()
             self._g_w_seen = self._g_w.view(square, -1).numpy()
@@ -112,21 +116,20 @@ class _Transformed(BoundLayer):
 
     def forward(self) -> None:
         call(kernels.winograd_kernel, self._weight, self._G, self._w_seen)
-        for (from_x, from_y), x, _, y, _, (x_seen, y_seen, _) in self._parts:
+        for (from_x, from_y), (product, *_), (x_seen, y_seen, _) in self._parts:
             call(kernels.winograd_input, self._seen[0], from_x, self._B, x_seen)
-            torch.bmm(x, self._w, out=y)
+            product()
             call(kernels.winograd_output, y_seen, from_y, self._A, self._seen[1])
 
     def backward(self) -> None:
         wanted, adds = self._b.wanted[0], self._b.adds[0]
-        for k, ((from_x, from_y), _, x, y, g, (_, y_seen, g_seen)) in enumerate(self._parts):
+        for k, ((from_x, from_y), (_, weights, inputs), (_, y_seen, g_seen)) in enumerate(
+            self._parts
+        ):
             call(kernels.winograd_output_back, self._g_out_seen, from_y, self._A, y_seen)
-            if k:
-                self._g_w.baddbmm_(x, y)
-            else:
-                torch.bmm(x, y, out=self._g_w)
+            weights(1.0 if k else 0.0)
             if wanted:
-                torch.bmm(y, self._across, out=g)
+                inputs()
                 call(kernels.winograd_input_back, g_seen, from_x, self._B, adds, self._g_seen)
         decay = np.float32(self._b.decay.value)
         call(kernels.winograd_kernel_back, self._g_w_seen, self._G, decay, self._g_weight)
