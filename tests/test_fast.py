@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from fedadavr.clients import FlatModel, LocalSGD
 from fedadavr.data import Arrays
 from fedadavr.models import build
-from fedadavr.models.fast import Path, Plain, direct, winograd
+from fedadavr.models.fast import Path, Plain, direct, recurrent, winograd
 from fedadavr.models.fast.convolution import TapProducts, taps_of
 from fedadavr.models.fast.normalization import Normalization
 from fedadavr.models.fast.pooling import MaxPooling
-from fedadavr.models.fast.products import Product, Right
+from fedadavr.models.fast.products import Product
 from fedadavr.models.fast.program import PLANES, ROWS, Bound, Decay, Kind, Layer, Piece, Value
 from fedadavr.models.fast.rewriting import Rewritten
 
@@ -84,6 +84,21 @@ class Small(nn.Module):
         return self.fc3(F.relu(parts[0] + parts[1]))
 
 
+class Guessing(nn.Module):
+    """The next of thirty letters, from the last state of a GRU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(30, 5)
+        self.gru = nn.GRU(5, 13, batch_first=True)
+        self.fc = nn.Linear(13, 30)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores."""
+        _, last = self.gru(self.embedding(x))
+        return self.fc(last[0])
+
+
 def both(name: str) -> tuple[FlatModel, FlatModel]:
     """The model with fast paths and without."""
     make = CASES[name][0]
@@ -132,6 +147,32 @@ def test_outputs_and_gradients_are_the_plain_modules(name: str) -> None:
             ours, theirs = g[at : at + p.numel()], h[at : at + p.numel()]
             at += p.numel()
             assert float((ours - theirs).norm()) <= 2e-5 * float(theirs.norm()) + 1e-7, part
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_gru_by_our_own_products_and_the_librarys(
+    own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a width and length that fill no block, and with what is left of the last gradient."""
+    monkeypatch.setattr(recurrent, "OWN", own)
+    torch.manual_seed(3)
+    one, two = Guessing(), Guessing()
+    two.load_state_dict(one.state_dict())
+    fast, plain = FlatModel(one), FlatModel(two, fast=False)
+    for n in (7, 1, 7):
+        x, y = torch.randint(0, 30, (n, 19)), torch.randint(0, 30, (n,))
+        assert is_fast(fast.path(x))
+        fast.path(x).read(fast.w)
+        torch.testing.assert_close(fast.path(x).scores(x), plain.path(x).scores(x))
+        (loss, g), (expected, h) = gradient_of(fast, x, y), gradient_of(plain, x, y)
+        assert loss == pytest.approx(expected, rel=1e-5)
+        torch.testing.assert_close(g, h)
+    data = Arrays(torch.randint(0, 30, (20, 19)), torch.randint(0, 30, (20,)))
+    start, local_sgd = plain.w.clone(), LocalSGD(0.1, 0.9, epochs=3, batch_size=6)
+    for m in (fast, plain):
+        m.train(start, data, torch.arange(20), local_sgd, np.random.default_rng(0))
+    moved = float((plain.w - start).norm())
+    assert float((fast.w - plain.w).norm()) < 1e-3 * moved
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -277,19 +318,12 @@ def test_products_by_our_own_kernel_and_the_librarys(
     a = torch.randint(-9, 10, (depth, rows) if across else (rows, depth)).float()
     b = torch.randint(-9, 10, (columns, depth) if across else (depth, columns)).float()
     a, b = (a.t(), b.t()) if across else (a, b)
-    right = Right(depth, columns, own)
-    right.take(torch.full_like(b, np.nan))
-    right.take(b)
     out = torch.full((rows, columns), np.nan)
-    right.multiply(a, out)
-    assert torch.equal(out, a @ b)
-    right.multiply(a, out, 0.5)
-    assert torch.equal(out, 1.5 * (a @ b))
-    out.fill_(np.nan)
     product = Product(a, b, out, own)
     product()
-    product(2.0)
-    assert torch.equal(out, 3.0 * (a @ b))
+    assert torch.equal(out, a @ b)
+    product(0.5)
+    assert torch.equal(out, 1.5 * (a @ b))
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -311,13 +345,11 @@ def test_a_row_of_our_own_product_does_not_depend_on_the_others() -> None:
     """So that a client's bits are the same whatever else a worker has in its batch."""
     torch.manual_seed(0)
     a, b = torch.randn(23, 150), torch.randn(150, 90)
-    right = Right(150, 90, own=True)
-    right.take(b)
     whole = torch.empty(23, 90)
-    right.multiply(a, whole)
+    Product(a, b, whole, own=True)()
     for i in range(23):
         part = torch.empty(i + 1, 90)
-        right.multiply(a[: i + 1], part)
+        Product(a[: i + 1], b, part, own=True)()
         assert torch.equal(part, whole[: i + 1])
 
 

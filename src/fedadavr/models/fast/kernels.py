@@ -14,7 +14,7 @@ from numba import njit
 _exact = njit(nogil=True, cache=True, error_model="numpy")
 _exact_inline = njit(nogil=True, cache=True, error_model="numpy", inline="always")
 _jit = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-_inline = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"}, inline="always")
+_loops = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
 
 # --- group normalization, then an addition, then ReLU --------------------------------------------
@@ -299,84 +299,6 @@ def pool_back(gradient, where, size, stride, padding, adds, out):
                 tap = where[p, i, j]
                 row = i * stride + tap // size - padding
                 target[row, j * stride + tap % size - padding] += gradient[p, i, j]
-
-
-# --- a recurrent layer ---------------------------------------------------------------------------
-
-
-@_inline
-def _tanh(x):
-    """A rational function that differs from tanh by 3e-7 at most."""
-    most = np.float32(7.90531110763549805)
-    x = most if x > most else x
-    x = -most if x < -most else x
-    s = x * x
-    p = np.float32(-2.76076847742355e-16) * s + np.float32(2.00018790482477e-13)
-    p = p * s + np.float32(-8.60467152213735e-11)
-    p = p * s + np.float32(5.12229709037114e-08)
-    p = p * s + np.float32(1.48572235717979e-05)
-    p = p * s + np.float32(6.37261928875436e-04)
-    p = p * s + np.float32(4.89352455891786e-03)
-    q = np.float32(1.19825839466702e-06) * s + np.float32(1.18534705686654e-04)
-    q = q * s + np.float32(2.26843463243900e-03)
-    q = q * s + np.float32(4.89352518554385e-03)
-    return x * p / q
-
-
-_loops = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-
-
-@_loops
-def gru_step(letters, table, bias, before, gates, new, after):
-    """One time step; gates come with W h and leave with r, z and W_n h + bias."""
-    batch, width = before.shape
-    half = np.float32(0.5)
-    for i in range(batch):
-        given, gate = table[letters[i]], gates[i]
-        first, last = given[: 2 * width], gate[: 2 * width]
-        for j in range(2 * width):
-            last[j] = half + half * _tanh(half * (first[j] + last[j]))
-        r, z, q = gate[:width], gate[width : 2 * width], gate[2 * width :]
-        third, n = given[2 * width :], new[i]
-        for j in range(width):
-            q[j] += bias[j]
-        for j in range(width):
-            n[j] = _tanh(third[j] + r[j] * q[j])
-        h, out = before[i], after[i]
-        for j in range(width):
-            out[j] = n[j] + z[j] * (h[j] - n[j])
-
-
-@_loops
-def gru_step_back(letters, gradient, before, gates, new, g_table, g_bias):
-    """One time step; gates come with r, z, q and leave with the gradients of what W h was in.
-
-    The gradient comes with that of the state, and leaves with what goes straight to the one before.
-    """
-    batch, width = before.shape
-    one = np.float32(1.0)
-    room = np.empty(width, np.float32)
-    for i in range(batch):
-        g, h, n, gate = gradient[i], before[i], new[i], gates[i]
-        r, z, q = gate[:width], gate[width : 2 * width], gate[2 * width :]
-        g_given = g_table[letters[i]]
-        third, first, both = g_given[2 * width :], g_given[: 2 * width], gate[: 2 * width]
-        for j in range(width):
-            room[j] = g[j] * (one - z[j]) * (one - n[j] * n[j])
-        for j in range(width):
-            direct = g[j] * z[j]
-            z[j] = direct * (h[j] - n[j]) * (one - z[j])
-            g[j] = direct
-        for j in range(width):
-            third[j] += room[j]
-        for j in range(width):
-            a = room[j] * r[j]
-            r[j] = a * (one - r[j]) * q[j]
-            q[j] = a
-        for j in range(width):
-            g_bias[j] += q[j]
-        for j in range(2 * width):
-            first[j] += both[j]
 
 
 # --- 3x3 convolutions by Winograd's F(m x m, 3 x 3) ----------------------------------------------

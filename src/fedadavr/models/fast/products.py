@@ -124,38 +124,22 @@ def products(
             )  # fmt: skip
 
 
-def _aside() -> np.ndarray:
+def aside() -> np.ndarray:
+    """Room for what `multiply` computes beyond the last column."""
     return torch.empty(ROWS, COLUMNS).numpy()
 
 
-class Right:
-    """A right factor of several products, which is laid out once."""
+class Packed:
+    """Room for a right factor, laid out for `multiply` once for several products."""
 
-    def __init__(self, rows: int, columns: int, own: bool = OWN) -> None:
-        self._own, self._columns, self._aside = own, columns, _aside()
-        if own:
-            self._packed = torch.empty(-(-columns // COLUMNS), rows, COLUMNS).numpy()
+    def __init__(self, rows: int, columns: int) -> None:
+        self._columns = columns
+        self.panels = torch.empty(-(-columns // COLUMNS), rows, COLUMNS).numpy()
 
     def take(self, b: Tensor) -> None:
-        """This is the factor from now on; it stays as it is until the last product."""
-        if self._own:
-            by_row, by_column = b.stride()
-            call(pack, b.data_ptr(), 4 * by_row, 4 * by_column, self._columns, self._packed)
-        else:
-            self._matrix = b
-
-    def multiply(self, a: Tensor, out: Tensor, beta: float = 0.0) -> None:
-        """out <- beta out + a b; out is contiguous."""
-        if self._own:
-            by_row, by_column = a.stride()
-            call(
-                multiply, a.data_ptr(), 4 * by_row, 4 * by_column, len(a), self._packed,
-                out.data_ptr(), self._columns, np.float32(beta), self._aside,
-            )  # fmt: skip
-        elif beta:
-            out.addmm_(a, self._matrix, beta=beta)
-        else:
-            torch.mm(a, self._matrix, out=out)
+        """This is the factor from now on."""
+        by_row, by_column = b.stride()
+        call(pack, b.data_ptr(), 4 * by_row, 4 * by_column, self._columns, self.panels)
 
 
 class Product:
@@ -167,7 +151,7 @@ class Product:
         if own:
             (many, rows, depth), columns = a.shape if a.ndim == 3 else (1, *a.shape), b.shape[-1]
             steps = [[4 * k for k in (0, *t.stride())[-3:]] for t in (a, b, out)]
-            self._panel, self._aside = torch.empty(depth, COLUMNS).numpy(), _aside()
+            self._panel, self._aside = torch.empty(depth, COLUMNS).numpy(), aside()
             self._arguments = (
                 a.data_ptr(), *steps[0], b.data_ptr(), *steps[1], out.data_ptr(), steps[2][0], many,
                 rows, depth, columns,

@@ -8,12 +8,13 @@ side is summed by letter.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fedadavr.kernels import call
-from fedadavr.models.fast import kernels
-from fedadavr.models.fast.products import Right
+from fedadavr.models.fast import recurrent_kernels as kernels
+from fedadavr.models.fast.products import OWN, Packed, aside
 from fedadavr.models.fast.program import Bound, BoundLayer, Layer, Piece, keep
 
 AT_ONCE = 8
@@ -49,7 +50,7 @@ class LettersGRU(Layer):
         self.pieces = pieces
 
     def step(self, b: Bound) -> BoundLayer:
-        """TapProducts and loops."""
+        """Products and loops."""
         return _Run(b)
 
 
@@ -62,66 +63,65 @@ class _Run(BoundLayer):
         self._gates = torch.empty(steps, b.n, 3 * width)
         self._states = torch.empty(steps + 1, b.n, width)
         new = torch.empty(steps, b.n, width)
-        bias = b.weights[4]
-        self._across, self._bias = Right(width, 3 * width), bias[2 * width :].numpy()
-        self._times = []
-        for t in range(self._length):
-            k, before, after = (t, t, t + 1) if b.training else (0, t % 2, (t + 1) % 2)
-            tensors = self._states[before], self._gates[k], self._states[after], new[k]
-            h, gates, next_h, fresh = (x.numpy() for x in tensors)
-            self._times.append((tensors[0], tensors[1], (h, gates, fresh), next_h))
-        self._last = self._states[self._length if b.training else self._length % 2]
+        self._seen = self._states.numpy(), self._gates.numpy(), new.numpy()
+        self._last = self._states[self._length % len(self._states)]
+        self._own, self._aside = OWN, aside()
+        if OWN:
+            self._across = Packed(width, 3 * width)
         if b.training:
             self._g_table = torch.empty(len(b.weights[0]), 3 * width)
             self._g_bias, self._g = torch.empty(width), torch.empty(b.n, width)
             self._sums = self._g_table.numpy(), self._g_bias.numpy()
-            self._state = Right(3 * width, width)
-            self._runs: list[tuple[Tensor, Tensor, Right]] = []
-            rights: dict[int, Right] = {}
-            for lo in range(0, self._length, AT_ONCE):
-                run = slice(lo, min(lo + AT_ONCE, self._length))
-                rows, seen = self._gates[run].flatten(0, 1), self._states[:-1][run].flatten(0, 1)
-                right = rights.setdefault(len(rows), Right(*seen.shape))
-                self._runs.append((rows.t(), seen, right))
+            if OWN:
+                self._back = Packed(3 * width, width)
+                self._several = Packed(AT_ONCE * b.n, width)
 
     def forward(self) -> None:
-        letters, given, _, bias, state_bias = self._b.weights
+        letters, given, state, bias, state_bias = self._b.weights
         x, gates = self._b.inputs[0].data, 2 * self._width
         if x.numel() and (int(x.min()) < 0 or int(x.max()) >= len(letters)):
             raise IndexError(f"a letter is not among the {len(letters)} there are")
         bias = bias.clone()
         bias[:gates] += state_bias[:gates]
         table = torch.addmm(bias, letters, given.t()).numpy()
-        self._letters = x.t().contiguous().numpy()
+        self._letters, own = x.t().contiguous().numpy(), state_bias[gates:].numpy()
         self._states[0].zero_()
-        across, own, step = self._across, self._bias, kernels.gru_step
-        across.take(self._b.weights[2].t().contiguous())
-        for at, (h, gate, (seen, gates_seen, new), after) in zip(
-            self._letters, self._times, strict=True
-        ):
-            across.multiply(h, gate)
-            call(step, at, table, own, seen, gates_seen, new, after)
+        if self._own:
+            self._across.take(state.t())
+            call(
+                kernels.gru, self._letters, table, own, *self._seen, self._across.panels,
+                self._aside,
+            )  # fmt: skip
+        else:
+            self._forward(table, own, state.t().contiguous())
         self._b.out.data.copy_(self._last)
+
+    def _forward(self, table: np.ndarray, bias: np.ndarray, across: Tensor) -> None:
+        """As `kernels.gru`, by the library's products."""
+        states, gates, new = self._seen
+        for t, letters in enumerate(self._letters):
+            before, after, k = t % len(states), (t + 1) % len(states), t % len(gates)
+            torch.mm(self._states[before], across, out=self._gates[k])
+            call(
+                kernels.gru_step, letters, table, bias, states[before], gates[k], new[k],
+                states[after],
+            )  # fmt: skip
 
     def backward(self) -> None:
         b, width = self._b, self._width
         letters, given, state, _, _ = b.weights
-        self._state.take(state)
         self._g_table.zero_()
         self._g_bias.zero_()
-        g, g_state, beta = self._g, b.gradients[2], b.decay.value
-        g.copy_(b.out.gradient)
-        seen, step = g.numpy(), kernels.gru_step_back
-        for t in reversed(range(self._length)):
-            _, gate, (h, gates_seen, new), _ = self._times[t]
-            call(step, self._letters[t], seen, h, gates_seen, new, *self._sums)
-            if t:
-                self._state.multiply(gate, g, 1.0)
-            if t % AT_ONCE == 0:
-                gates, states, right = self._runs[t // AT_ONCE]
-                right.take(states)
-                right.multiply(gates, g_state, beta)
-                beta = 1.0
+        self._g.copy_(b.out.gradient)
+        if self._own:
+            self._back.take(state)
+            call(
+                kernels.gru_back, self._letters, self._g.numpy(), *self._seen, self._back.panels,
+                AT_ONCE, self._several.panels, np.float32(b.decay.value),
+                b.gradients[2].numpy(), *self._sums, self._aside,
+            )  # fmt: skip
+        else:
+            self._backward(state, b.gradients[2])
         g_letters, g_given, _, g_bias, g_state_bias = b.gradients
         g_letters.addmm_(self._g_table, given, beta=b.decay.value)
         g_given.addmm_(self._g_table.t(), letters, beta=b.decay.value)
@@ -129,3 +129,20 @@ class _Run(BoundLayer):
         keep(g_bias, sums, b.decay)
         sums[2 * width :] = self._g_bias
         keep(g_state_bias, sums, b.decay)
+
+    def _backward(self, state: Tensor, g_state: Tensor) -> None:
+        """As `kernels.gru_back`, by the library's products."""
+        beta, g = self._b.decay.value, self._g
+        states, gates, new = self._seen
+        for t in reversed(range(self._length)):
+            call(
+                kernels.gru_step_back, self._letters[t], g.numpy(), states[t], gates[t], new[t],
+                *self._sums,
+            )  # fmt: skip
+            if t:
+                g.addmm_(self._gates[t], state)
+            if t % AT_ONCE == 0:
+                run = slice(t, min(t + AT_ONCE, self._length))
+                rows, seen = self._gates[run].flatten(0, 1), self._states[:-1][run].flatten(0, 1)
+                g_state.addmm_(rows.t(), seen, beta=beta)
+                beta = 1.0
