@@ -8,8 +8,10 @@ gradients to rounding, whatever the batch; tests pin every one to the plain modu
   that stay (`program`). A convolution with few output positions becomes products over the taps that
   meet data (`convolution`), a 3x3 one of small images Winograd's (`winograd`); group normalization,
   the addition and the ReLU after it become one loop (`normalization`); so does max-pooling
-  (`pooling`); a GRU over the embedding of a small alphabet becomes a table and two loops
-  (`recurrent`); the other layers are PyTorch's (`simple`).
+  (`pooling`); a convolution with few channels, its pooling and ReLU become one step (`direct`); a
+  GRU over the embedding of a small alphabet becomes a table and two loops (`recurrent`); the other
+  layers are PyTorch's (`simple`). Where the library's matrix products use half of the processor,
+  they have a kernel here (`products`).
 - `lenet5`: the gradient of LeNet-5 by hand, with autograd's bits.
 
 Frozen parameters, other devices than the CPU, other types than float32, layers that are shared,
