@@ -315,6 +315,13 @@ def high(**wanted: object) -> Callable[[Experiment], list[float]]:
          "holds"),
         ("shakespeare-best", "FedAdaVR+ is above everything", high(algorithm="fedadavr"),
          "does not hold"),
+        ("cifar10-iid cifar10-iid-untyped", "with nothing typed", high(), "holds"),
+        ("cifar10-iid cifar10-iid-untyped", "with nothing typed", high(algorithm="fedvarp"),
+         "does not hold"),
+        ("cifar10-cnn cifar10-cnn-untyped", "with nothing typed",
+         high(algorithm="fedavg", averaging=True, partition="lq-2"), "holds in part"),
+        ("shakespeare-best shakespeare-best-untyped", "with nothing typed",
+         high(server_lr="learned"), "holds"),
     ],
 )  # fmt: skip
 def test_every_claim_can_hold_and_can_fail(
@@ -353,6 +360,25 @@ def test_a_claim_about_hard_data_waits_for_every_run() -> None:
     assert told(done, waiting) == told(done)
     other = one_run(preset.experiments([], (43,))[0], 30)
     assert told(done, [other]) == {"not decided: 8 of 16 runs, 1 more up to round 30"}
+
+
+def test_a_default_is_judged_once_both_tables_are_there() -> None:
+    """Neither half of the runs decides it, nor tables that no seed is in both of."""
+    names = ("shakespeare-best", "shakespeare-best-untyped")
+    best, untyped = (PRESETS[name].experiments([], (42,)) for name in names)
+
+    def told(*runs: RunRecord) -> str:
+        found = claims(Results(runs, names)).claims
+        return next(claim.verdict for claim in found if "nothing typed" in claim.text)
+
+    ours = [one_run(e, 200) for e in untyped]
+    theirs = [one_run(e, 200) for e in best]
+    assert told(*theirs) == told(*ours) == "not run"
+    assert told(*theirs, *ours[:3]) == "not decided: 3 of 4 runs"
+    assert told(*theirs[:4], *ours) == "not decided: 4 of 5 runs"
+    assert told(*theirs, *ours) == "holds"
+    other = [one_run(replace(e, seed=43), 200) for e in untyped]
+    assert told(*theirs, *other) == "not decided: the tables have no seed in common"
 
 
 def test_what_is_not_finished_is_shown_at_the_same_round() -> None:
@@ -675,6 +701,23 @@ def test_the_presets_of_the_hard_data_are_the_papers_where_it_has_them() -> None
         0.01,
         0.01,
     ]
+
+
+@pytest.mark.parametrize("name", ["cifar10-iid", "cifar10-cnn", "shakespeare-best"])
+def test_nothing_is_typed_but_the_name(name: str) -> None:
+    """The protocol of the table, a learned rate and the average; client rates chosen as there."""
+    table, preset = PRESETS[name], PRESETS[f"{name}-untyped"]
+    assert (preset.common, preset.partitions, preset.store) == (
+        table.common, table.partitions, table.store)  # fmt: skip
+    runs = preset.experiments(made_up(preset), (42,))
+    assert len(runs) == 4 * len(preset.partitions)
+    usual = {name: Experiment(algorithm=name).resolved() for name in ("fedadavr", "fedadavr-plus")}
+    for e in runs:
+        assert e.get("averaging") is True
+        if e.algorithm in usual:
+            assert e.settings == usual[e.algorithm].settings
+            assert e.get("server_lr") == "learned"
+    assert bool(preset.choices()) == bool(table.choices())
 
 
 def test_the_best_settings_are_those_of_the_table() -> None:

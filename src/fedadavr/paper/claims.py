@@ -14,9 +14,19 @@ import numpy as np
 from fedadavr.experiments.records import RunRecord
 from fedadavr.paper import numbers
 from fedadavr.paper.hard_claims import hard_claims
-from fedadavr.paper.judging import NOTHING, WORDS, best, change, compare, differs, figures, tally
+from fedadavr.paper.judging import (
+    NOTHING,
+    WORDS,
+    best,
+    change,
+    compare,
+    differs,
+    figures,
+    seeds_of,
+    tally,
+)
 from fedadavr.paper.presets import BASELINES, NAMES, PRESETS
-from fedadavr.paper.results import Cells, Figure, Results, accuracy, figure, seed_of
+from fedadavr.paper.results import Cells, Figure, Results, accuracy, figure
 from fedadavr.report.elements import Claim, Claims, Holds
 
 OURS = "fedadavr, the paper's best"
@@ -71,11 +81,11 @@ def above_baselines(results: Results) -> Iterator[Claim]:
 def every_optimizer(results: Results) -> Iterator[Claim]:
     """Each optimizer, at its best rate, above the best of the nine baselines."""
     for dataset, cells in _datasets(results, "optimizers"):
-        rivals = results.complete(f"{dataset}-baselines", _seeds(cells))
+        rivals = results.complete(f"{dataset}-baselines", seeds_of(cells))
         if not rivals:
             continue
         theirs = figures(rivals)
-        rows = figures(results.complete(f"{dataset}-optimizers", _seeds(rivals)))
+        rows = figures(results.complete(f"{dataset}-optimizers", seeds_of(rivals)))
         signs: list[int] = []
         counts: list[str] = []
         for optimizer in OPTIMIZERS:
@@ -257,11 +267,11 @@ def plus(results: Results) -> Iterator[Claim]:
 def best_again(results: Results) -> Iterator[Claim]:
     """FedAdaVR's best settings of our own table, on seeds that they were not chosen on."""
     cells = results.complete("fmnist-best")
-    fresh = _seeds(cells) - {42} if cells else frozenset()
+    fresh = seeds_of(cells) - {42} if cells else frozenset()
     rivals = results.complete("fmnist-baselines", fresh)
     if not fresh or not rivals:
         return
-    mine, theirs = figures(results.complete("fmnist-best", _seeds(rivals))), figures(rivals)
+    mine, theirs = figures(results.complete("fmnist-best", seeds_of(rivals))), figures(rivals)
     signs, told = [], []
     for partition, ours in mine["fedadavr, the best on seed 42"].items():
         name, rival = best(theirs, BASELINES, partition)
@@ -269,8 +279,3 @@ def best_again(results: Results) -> Iterator[Claim]:
         told.append(f"{partition} {ours}, {WORDS[signs[-1]]} {name} {rival}")
     claim = "FedAdaVR at the best settings of seed 42 is above all nine baselines on other seeds"
     yield Claim(f"Fashion-MNIST: {claim}", tally(signs), tuple(told))
-
-
-def _seeds(cells: Cells) -> frozenset[int]:
-    """The seeds of a complete table."""
-    return frozenset(seed_of(run) for run in next(iter(next(iter(cells.values())).values())))

@@ -62,3 +62,9 @@ def figures(cells: Cells) -> Figures:
 def best(rows: Figures, names: Iterable[str], partition: str) -> tuple[str, Figure]:
     """The highest of some rows."""
     return max(((n, rows[n][partition]) for n in names), key=lambda pair: pair[1].mean)
+
+
+def seeds_of(cells: Cells) -> frozenset[int]:
+    """The seeds of a complete table, where all cells have the same."""
+    runs = next((runs for row in cells.values() for runs in row.values()), ())
+    return frozenset(map(seed_of, runs))

@@ -100,13 +100,13 @@ def _details(
 ) -> Iterator[Section]:
     kind = preset.name.partition("-")[2]
     yield accuracy_table(preset, rows, typed, not list(up_to(results, preset.name)))
+    choices = choices_table(preset, results, typed)
+    if choices.rows:
+        yield choices
     if kind == "baselines":
         if preset.targets:
             yield targets_table(preset, rows, typed)
         yield worst_table(preset, rows, typed)
-        choices = choices_table(preset, results, typed)
-        if choices.rows:
-            yield choices
         yield time_table(preset, rows, typed)
     elif kind == "ablation":
         yield unrest_table(preset, rows, typed)
@@ -309,8 +309,10 @@ def choices_table(preset: Preset, results: Results, typed: str) -> Table:
     return Table(
         f"{_title(preset)}: client rates chosen on seed 41",
         (preset.name, *preset.partitions), tuple(lines),
-        "Of 0.001, 0.01 and 0.1 the one with the highest accuracy; of the tuned ones the server "
-        "rate, of 0.003, 0.01 and 0.03.", typed, "partition",
+        "Of 0.001, 0.01 and 0.1 the one with the highest accuracy"
+        + ("; of the tuned ones the server rate, of 0.003, 0.01 and 0.03."
+           if any(line.labels[0].endswith("tuned") for line in lines) else "."),
+        typed, "partition",
     )  # fmt: skip
 
 
