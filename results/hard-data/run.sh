@@ -24,4 +24,8 @@ paper fmnist-best --seeds 43 44 --workers 2 --checkpoint-every 25
 paper cifar10-cnn --seeds 42 43 44 --workers 2 --checkpoint-every 25
 # All five at once, so that they are at about the same round whenever this ends.
 paper shakespeare-best --seeds 42 --workers 5 --checkpoint-every 2
+# Nothing typed but the name.
+paper cifar10-cnn-untyped --seeds 42 43 44 --workers 2 --checkpoint-every 25
+paper cifar10-iid-untyped --seeds 42 --workers 2
+paper shakespeare-best-untyped --seeds 42 --workers 4 --checkpoint-every 2
 echo "$(date -u +%FT%TZ) done"
