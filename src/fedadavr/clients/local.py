@@ -10,8 +10,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from fedadavr.data import Examples
-from fedadavr.models.fast import Path, Plain, fast_path
+from fedadavr.models.fast import Path, Plain, fast_path, is_plain
 from fedadavr.vector import Layout
+
+PATHS = 8
+"""Inputs of so many shapes keep what was found for them."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,12 @@ class FlatModel:
 
     def path(self, x: Tensor) -> Path:
         """How inputs of this shape are computed."""
-        if not self._fast:
+        if not self._fast or not is_plain(self.module):
             return self._plain
         kind = (*x.shape[1:], x.dtype)
         if kind not in self._paths:
+            if len(self._paths) >= PATHS:
+                self._paths.clear()
             found = fast_path(self.module, self.w, self.gradient, x[:2])
             self._paths[kind] = found or self._plain
         return self._paths[kind]
@@ -90,7 +95,8 @@ class FlatModel:
         self.w.copy_(start)
         inputs = examples.inputs(part).to(self.device)
         targets = examples.targets(part).to(self.device)
-        path, shift = self.path(inputs), correction
+        classes = targets.dim() == 1 and not targets.is_floating_point()
+        path, shift = self.path(inputs) if classes else self._plain, correction
         if correction is not None:
             shift = path.part(correction)
             if shift is None:  # it moves coordinates that the path leaves alone

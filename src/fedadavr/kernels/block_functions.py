@@ -3,9 +3,9 @@
 A pass gets the address of the machine code and calls it once for each block. So codecs and
 optimizers are not compiled in every pair, a new one leaves the passes' cache as it is, and numba's
 cache of a function looks at the one file that the function stands in: edit it and it is compiled
-again. (A pass that took jitted functions as arguments would never hit the cache; one that
-imported them would go on with stale code after an edit.) So a block function calls nothing that is
-jitted in another file, except `pointer` and what `rows.py` writes.
+again. (A pass that took jitted functions as arguments would never hit the cache.) So a block
+function calls nothing that is jitted in another file, except `pointer` and what `rows.py` writes,
+whose files the cache looks at, too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from numba import cfunc
-
+from fedadavr.kernels import intrinsics, rows
+from fedadavr.kernels.compiling import callback
 from fedadavr.kernels.running import with_notice
 
 CODEC = "void(int64, int64, int64, float32, int64, int64)"
@@ -30,9 +30,10 @@ class BlockFunction:
 
     @cached_property
     def _compiled(self) -> Any:
-        compile = cfunc(self._signature, nopython=True, cache=True, error_model="numpy")
         name = f"{self._function.__module__.rsplit('.', 1)[-1]}.{self._function.__name__}"
-        return with_notice(name, compile, self._function)
+        return with_notice(
+            name, callback, self._function, self._signature, intrinsics, rows
+        )  # fmt: skip
 
     def __deepcopy__(self, _: Any) -> BlockFunction:
         return self  # it has no state

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from fedadavr.kernels.compiling import jit
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@jit()
 def tally(values, fade, bins, told):
     """A histogram of logarithms, two bins per octave, fades and takes the values above zero.
 

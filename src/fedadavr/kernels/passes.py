@@ -41,8 +41,10 @@ of the function that it compiles, and nowhere else.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
+from numba import carray
 
+from fedadavr.kernels import intrinsics
+from fedadavr.kernels.compiling import jit
 from fedadavr.kernels.intrinsics import bits, call_codec, call_optimizer, fetch_line, pointer
 
 # Coordinates handled at once. Even, so that a byte of int4 never straddles two blocks. It stands in
@@ -58,8 +60,8 @@ NEVER = 2**31 - 1  # the round in which a coordinate was first not zero that alw
 LARGEST = np.float32(1e38)  # that is stored of anything; float32 ends at 3.4e38
 LARGEST_SQUARED = np.float32(1e18)  # of a gradient that moments are made of: v holds its square
 
-_jit = njit(nogil=True, cache=True, error_model="numpy")
-_jit_sum = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+_jit = jit(intrinsics)
+_jit_sum = jit(intrinsics, fastmath={"reassoc", "contract"})
 
 
 # --- one block -----------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Rows of eight float32, written for LLVM: numba would not keep them in registers.
 
-For codecs' block functions, whose intrinsics are made of these. numba's cache does not look at this
-file: after an edit, touch the codecs that use it.
+For codecs' block functions, whose intrinsics are made of these.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from typing import Any, cast
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from numba import njit
 from torch import Tensor
 
 from fedadavr.kernels import call
+from fedadavr.kernels.compiling import jit
 
-_jit = njit(nogil=True, cache=True, error_model="numpy")
+_jit = jit()
 
 
 # First along rows, over the whole plane, then down columns: the long loop vectorizes, and the short

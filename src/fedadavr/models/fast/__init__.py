@@ -26,6 +26,7 @@ import logging
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from fedadavr.models.fast.lenet5 import LeNet5Path
 from fedadavr.models.fast.path import Path, Plain
@@ -34,7 +35,7 @@ from fedadavr.models.lenet5 import LeNet5
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Path", "Plain", "fast_path"]
+__all__ = ["Path", "Plain", "fast_path", "is_plain"]
 
 
 def fast_path(module: nn.Module, w: Tensor, gradient: Tensor, x: Tensor) -> Path | None:
@@ -49,15 +50,37 @@ def fast_path(module: nn.Module, w: Tensor, gradient: Tensor, x: Tensor) -> Path
     x : Tensor
         Some inputs.
     """
-    if any(p.device.type != "cpu" or p.dtype != torch.float32 or not p.requires_grad
-           for p in module.parameters()) or x.device.type != "cpu":  # fmt: skip
-        return None
-    if any(_watched(layer) for layer in module.modules()):
-        return None
-    if type(module) is LeNet5 and tuple(x.shape[1:]) == (1, 28, 28):
-        return LeNet5Path(module, w, gradient)
-    path = rewrite(module, x)
-    return path if path is not None and _agrees(path, module, w, x) else None
+    before, modes = w.clone(), [(layer, layer.training) for layer in module.modules()]
+    # Layers that draw are run here, too: nothing of it may be left, or a client would train
+    # otherwise in the process that looks for a path.
+    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
+        try:
+            return _path(module, w, gradient, x)
+        except Exception as error:  # a model of the user's own may do anything
+            log.warning("there is no fast path of %s: %s", type(module).__name__, error)
+            return None
+        finally:
+            w.copy_(before)
+            gradient.zero_()
+            for layer, training in modes:
+                layer.training = training
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether it is float32 on the CPU, trained whole, and nobody looks on or interferes.
+
+    It is asked before each use, since hooks come and go.
+    """
+    if torch.is_autocast_enabled("cpu") or torch.get_default_dtype() != torch.float32:
+        return False
+    if _has_any_global_hook():
+        return False
+    return not any(map(_odd, module.parameters())) and not any(map(_watched, module.modules()))
+
+
+def _odd(p: nn.Parameter) -> bool:
+    trained = p.device.type == "cpu" and p.dtype == torch.float32 and p.requires_grad
+    return not trained or bool(p._backward_hooks or p._post_accumulate_grad_hooks)
 
 
 def _watched(layer: nn.Module) -> bool:
@@ -67,12 +90,40 @@ def _watched(layer: nn.Module) -> bool:
     return any(hooks) or "forward" in vars(layer)
 
 
-def _agrees(path: Path, module: nn.Module, w: Tensor, x: Tensor) -> bool:
-    """Whether a path's outputs are the module's, on these inputs and the weights there are."""
-    path.read(w)
-    with torch.no_grad():
-        plain, fast = module(x), path.scores(x)
-    if plain.shape == fast.shape and torch.allclose(plain, fast, rtol=1e-3, atol=1e-4):
-        return True
+def _path(module: nn.Module, w: Tensor, gradient: Tensor, x: Tensor) -> Path | None:
+    path: Path | None
+    if type(module) is LeNet5 and tuple(x.shape[1:]) == (1, 28, 28):
+        path = LeNet5Path(module, w, gradient)
+    else:
+        path = rewrite(module, x)
+    if path is None or _agrees(path, module, w, gradient, x):
+        return path
     log.warning("the fast path of %s differs from it: not used", type(module).__name__)
-    return False
+    return None
+
+
+def _agrees(path: Path, module: nn.Module, w: Tensor, gradient: Tensor, x: Tensor) -> bool:
+    """Whether a path's scores and gradient are the module's, on drawn weights and inputs.
+
+    They are the same draws in every process: who took which client first decides nothing.
+    """
+    torch.manual_seed(0)
+    x = torch.randn(x.shape) if x.is_floating_point() else x.clone()
+    for p in module.parameters():
+        size = p[0].numel() if p.dim() > 1 else 1
+        p.data.copy_(torch.randn(p.shape) / size**0.5)
+    module.train()
+    found = []
+    for one in (Plain(module, w, gradient), path):
+        one.read(w)
+        scores = one.scores(x).clone()
+        one.differentiate(x, torch.arange(len(x)) % scores.shape[1])
+        if one.gradient is not gradient:
+            gradient.zero_()
+            one.w.copy_(one.gradient)
+            one.write(gradient)
+        found.append((scores, gradient.clone()))
+    return all(
+        a.shape == b.shape and bool((a - b).norm() <= 1e-3 * a.norm() + 1e-6)
+        for a, b in zip(*found, strict=True)
+    )

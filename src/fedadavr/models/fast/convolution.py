@@ -61,6 +61,8 @@ def taps_of(layer: nn.Module, height: int, width: int) -> Taps | None:
     (high, rows), (wide, columns) = (_spans(*side) for side in sides)
     if not 1 <= high * wide <= POSITIONS or not rows or not columns:
         return None
+    if any(max(kept) - min(kept) >= len(kept) for kept in (rows, columns)):
+        return None  # between them there is a tap without data, whose gradient nobody would write
     taps = [
         Tap(a - min(rows), b - min(columns), (rows[a][0], columns[b][0]),
             (rows[a][1], columns[b][1]))

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from fedadavr.kernels.compiling import jit
+from fedadavr.models.fast import registers
 from fedadavr.models.fast.registers import LANES, everywhere, load, multiply_add, store
 
 GROUPS = 6, 4
@@ -22,8 +24,8 @@ TAPS = 4
 """Taps at a time, in the gradient of the weights."""
 
 _FLOAT, _LONG = ir.FloatType(), ir.IntType(64)
-_exact = njit(nogil=True, cache=True, error_model="numpy")
-_inline = njit(nogil=True, cache=True, error_model="numpy", inline="always")
+_exact = jit(registers)
+_inline = jit(registers, inline="always")
 
 
 def _correlation(group):

@@ -9,12 +9,13 @@ passes through, as it does in PyTorch.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_exact = njit(nogil=True, cache=True, error_model="numpy")
-_exact_inline = njit(nogil=True, cache=True, error_model="numpy", inline="always")
-_jit = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-_loops = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+from fedadavr.kernels.compiling import jit
+
+_exact = jit()
+_exact_inline = jit(inline="always")
+_jit = jit(fastmath={"reassoc", "contract"})
+_loops = jit(fastmath={"contract"})
 
 
 # --- group normalization, then an addition, then ReLU --------------------------------------------

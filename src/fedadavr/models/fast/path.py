@@ -51,6 +51,10 @@ class Path(ABC):
         """A vector of the model's in the path's order; None if it is not zero elsewhere."""
         return vector
 
+    def __deepcopy__(self, _: object) -> Path:
+        """Its steps are bound to addresses: a copy would write into the original."""
+        raise TypeError("a path stays with its model: make another FlatModel of a module's copy")
+
 
 class Plain(Path):
     """The module as it is, and autograd."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import numpy as np
 import torch
-from numba import njit
+from numba import config
 from torch import Tensor
 
 from fedadavr.kernels import call
+from fedadavr.kernels.compiling import jit
 from fedadavr.models.fast import registers
 from fedadavr.models.fast.registers import COLUMNS, ROWS, block1, block2, block4, block5
 
@@ -21,12 +22,17 @@ DEPTH = 128
 """So many rows of a panel at a time stay in the nearest cache."""
 _PITCH = 4 * COLUMNS
 
-_exact = njit(nogil=True, cache=True, error_model="numpy")
+_exact = jit(registers)
 
 
 def _narrow() -> bool:
-    """Whether the library's products use half of this processor's width."""
-    features: dict[str, bool] = llvm.get_host_cpu_features()
+    """Whether the library's products use half of this processor's width, and ours may use all."""
+    if config.DISABLE_JIT or config.CPU_NAME or config.CPU_FEATURES is not None:
+        return False
+    try:
+        features: dict[str, bool] = llvm.get_host_cpu_features()
+    except RuntimeError:  # there are processors that LLVM cannot tell them of
+        return False
     return str(llvm.get_host_cpu_name()).startswith("znver") and features.get("avx512f", False)
 
 

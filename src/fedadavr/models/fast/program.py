@@ -63,7 +63,7 @@ class Value:
     def gradient(self) -> Tensor:
         """The gradient's buffer."""
         if self._gradient is None:
-            self._gradient = torch.empty_like(self.data)
+            self._gradient = torch.empty(self.kind.sized(self.n))
         return self._gradient
 
     def seen(self, x: Tensor) -> Any:
@@ -208,7 +208,7 @@ class Program:
 
     def forward(self, x: Tensor) -> Tensor:
         """The output, in a buffer that stays until the next batch."""
-        self.input.data = x
+        self.input.data = x.contiguous()
         for step in self.steps:
             step.forward()
         return self.output.data

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from fedadavr.kernels.compiling import jit
+from fedadavr.models.fast import products, registers
 from fedadavr.models.fast.products import multiply, pack
 
-_loops = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-_inline = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"}, inline="always")
+_loops = jit(products, registers, fastmath={"contract"})
+_inline = jit(fastmath={"contract"}, inline="always")
 
 
 @_inline

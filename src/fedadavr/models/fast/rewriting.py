@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
 import operator
 from collections import Counter
@@ -58,9 +60,10 @@ class Rewritten(Path):
         if (n, training) not in self._programs:
             if len(self._programs) >= PROGRAMS:
                 self._programs.clear()
-            self._programs[n, training] = Program(
-                self._plan, n, self._views, self._g_views, self._decay, training, self._parts
-            )
+            with torch.inference_mode(False):
+                self._programs[n, training] = Program(
+                    self._plan, n, self._views, self._g_views, self._decay, training, self._parts
+                )
         return self._programs[n, training]
 
     @torch.no_grad()
@@ -77,6 +80,8 @@ class Rewritten(Path):
     @torch.no_grad()
     def scores(self, x: Tensor) -> Tensor:
         """The program forward, as many examples at a time as stay in the cache."""
+        if not len(x):
+            return torch.empty(0, *self._plan.kinds[self._plan.output].shape)
         parts = x.split(self._at_once)
         return torch.cat([self._program(len(p), False).forward(p).clone() for p in parts])
 
@@ -108,13 +113,9 @@ def rewrite(module: nn.Module, x: Tensor) -> Rewritten | None:
     names = [id(p) for _, p in module.named_parameters(remove_duplicate=False)]
     if len(set(names)) < len(names):
         return None
-    try:
-        graph = fx.symbolic_trace(module)
-        with torch.no_grad():
-            ShapeProp(graph).propagate(x)
-    except Exception:  # a model of the user's own may do anything
+    graph = _graph(module, x)
+    if graph is None:
         return None
-    graph.graph.eliminate_dead_code()
     writer = _Writer(module, graph)
     try:
         writer.run()
@@ -122,6 +123,23 @@ def rewrite(module: nn.Module, x: Tensor) -> Rewritten | None:
         return None
     at_once = EXAMPLES_AT_ONCE if x.is_floating_point() else 500
     return Rewritten(writer.plan, at_once) if writer.gains else None
+
+
+def _graph(module: nn.Module, x: Tensor) -> fx.GraphModule | None:
+    """Its graph, with shapes; None if it cannot be traced, or trains another than it evaluates."""
+    graphs = []
+    try:
+        for training in (True, False):
+            module.train(training)
+            graph = fx.symbolic_trace(module)
+            graph.graph.eliminate_dead_code()
+            graphs.append(graph)
+        with torch.no_grad(), contextlib.redirect_stderr(io.StringIO()):  # it prints tracebacks
+            ShapeProp(graphs[0]).propagate(x)
+    except Exception:  # a model of the user's own may do anything
+        return None
+    one, two = ([node.format_node() for node in graph.graph.nodes] for graph in graphs)
+    return graphs[0] if one == two else None
 
 
 class Unknown(Exception):
@@ -161,8 +179,10 @@ class _Writer:
                 self.plan.output = self._values[result]
             elif node.op == "call_module":
                 self._layer(node, self._layers[str(node.target)])
-            else:
+            elif node.op in ("call_function", "call_method") and node.args:
                 self._function(node)
+            else:
+                raise Unknown
 
     def _put(self, node: fx.Node, layer: Layer, *inputs: Any) -> None:
         """A layer that makes a node's value."""
@@ -182,11 +202,11 @@ class _Writer:
 
     def _layer(self, node: fx.Node, layer: nn.Module) -> None:
         kind, name = type(layer), str(node.target)
+        if len(node.args) != 1 or node.kwargs:
+            raise Unknown
         if kind is nn.Embedding:
             self._recurrent(node)
             return
-        if len(node.args) != 1 or node.kwargs:
-            raise Unknown
         (x,) = node.args
         if kind is nn.Identity:
             self._same(node, x)
@@ -203,7 +223,7 @@ class _Writer:
         elif self._calls[node.target] > 1:  # its gradients would add up
             raise Unknown
         elif isinstance(layer, nn.Linear) and kind is nn.Linear and len(_shape(x)) == 2:
-            self._put(node, simple.Dense(self._where[f"{name}.weight"], self._bias(name)), x)
+            self._put(node, simple.Dense(self._piece(f"{name}.weight"), self._bias(name)), x)
         elif isinstance(layer, nn.Conv2d) and kind is nn.Conv2d and len(_shape(x)) == 4:
             self._convolution(node, layer, name, x)
         elif isinstance(layer, nn.GroupNorm) and kind is nn.GroupNorm:
@@ -211,11 +231,17 @@ class _Writer:
         else:
             raise Unknown
 
+    def _piece(self, name: str) -> Piece:
+        if name not in self._where:  # a plain tensor stands there
+            raise Unknown
+        return self._where[name]
+
     def _bias(self, name: str) -> Piece | None:
-        return self._where.get(f"{name}.bias")
+        missing = getattr(self._layers[name], "bias", None) is None
+        return None if missing else self._piece(f"{name}.bias")
 
     def _convolution(self, node: fx.Node, layer: nn.Conv2d, name: str, x: Any) -> None:
-        weight, sides = self._where[f"{name}.weight"], _shape(x)[2:]
+        weight, sides = self._piece(f"{name}.weight"), _shape(x)[2:]
         if winograd.fits(layer, *sides):
             self.gains = True
             self._put(node, winograd.Winograd(Piece(weight.at, weight.shape, _ALL_TAPS)), x)
@@ -270,7 +296,7 @@ class _Writer:
         if after is not None and self._rectifies(after):
             self._done.add(after)
             last, relu = after, True
-        weight, bias = (self._where[f"{name}.{own}"] for own in ("weight", "bias"))
+        weight, bias = (self._piece(f"{name}.{own}") for own in ("weight", "bias"))
         whole = Normalization(weight, bias, layer.num_groups, layer.eps, relu)
         self._put(last, whole, *inputs)
 
@@ -300,8 +326,8 @@ class _Writer:
         assert isinstance(states, fx.Node)
         assert isinstance(last, fx.Node)
         own = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-        pieces = [self._where[f"{names[0]}.weight"]]
-        pieces += [self._where[f"{names[1]}.{part}"] for part in own]
+        pieces = [self._piece(f"{names[0]}.weight")]
+        pieces += [self._piece(f"{names[1]}.{part}") for part in own]
         self.gains = True
         self._done |= {gru, states, last}
         self._put(last, recurrent.LettersGRU(pieces), x)
@@ -338,7 +364,7 @@ class _Writer:
         layer: Any = None
         if node.op == "call_module" and len(node.args) == 1 and not node.kwargs:
             layer = self._layers[str(node.target)]
-        elif node.target is F.max_pool2d:
+        elif node.target is F.max_pool2d and node.all_input_nodes == [node.args[0]]:
             layer = nn.MaxPool2d(*node.args[1:], **node.kwargs)  # type: ignore[arg-type]
         known = type(layer) is nn.MaxPool2d and len(_shape(node.args[0])) == 4
         return MaxPooling.of(layer) if known else None
@@ -350,9 +376,21 @@ class _Writer:
         self._put(node, pooling, x)
 
     def _rectify(self, node: fx.Node, x: Any, inplace: bool) -> None:
-        if inplace and _only_user(x) is not node:
+        if inplace and self._seen_by_others(x, node):
             raise Unknown
         self._put(node, simple.ReLU(), x)
+
+    def _seen_by_others(self, x: Any, user: fx.Node) -> bool:
+        """Whether somebody else looks at a value, or at one whose memory it shares."""
+        while isinstance(x, fx.Node):
+            if _only_user(x) is not user:
+                return True
+            layer = self._layers.get(str(x.target)) if x.op == "call_module" else None
+            names = ("flatten", "view", "reshape", torch.flatten, torch.reshape)
+            if type(layer) not in (nn.Identity, nn.Flatten) and x.target not in names:
+                return False
+            x, user = x.args[0], x
+        return True
 
     def _flatten(self, node: fx.Node, x: Any, start: Any, end: Any) -> None:
         if start != 1 or end not in (-1, len(_shape(x)) - 1):

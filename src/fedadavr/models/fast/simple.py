@@ -34,9 +34,8 @@ class _Convolve(BoundLayer):
 
     def forward(self) -> None:
         b, layer = self._b, self._layer
-        b.out.data = torch.conv2d(
-            b.inputs[0].data, b.weights[0], self._bias, layer.stride, layer.padding
-        )
+        out = torch.conv2d(b.inputs[0].data, b.weights[0], self._bias, layer.stride, layer.padding)
+        b.out.data = out.contiguous()  # of one channel, it may come with channels last
 
     def backward(self) -> None:
         b, layer, one = self._b, self._layer, (1, 1)
