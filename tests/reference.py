@@ -277,7 +277,7 @@ class Clip:
         a = [(k - m * (1 - m**k) / (1 - m)) / (1 - m) for k in [*K, usual]]
         return [min(1.0, x / a[-1]) for x in a[:-1]]
 
-    def scale(self, lengths: list[float], model: float) -> float:
+    def scale(self, lengths: list[float], model: float, blank: bool = False) -> float:
         """The scale for a cohort."""
         now = [(x, 1.0) for x in lengths if x > 0]
         faded = self.faded(self.accepted)
@@ -288,20 +288,25 @@ class Clip:
             pair = self.median([min(now)] * 3) if len(now) == 2 else 0.0  # the shorter, rounded up
             pair = min(pair, 1000 * (history or model))
             return max(history, both, model, pair) if few else history or both
+        if blank and not history:
+            return self.median(now)
         early = len(self.accepted) < 3 or sum(weight for _, weight in faded) < 10
         return max(history, min(self.median(now), (1000 if early else 10) * (history or model)))
 
     def factors(
-        self, g: list[Array], model: float, eta_c: float, K: list[float], m: float | None
-    ) -> list[float]:
+        self, g: list[Array], model: float, eta_c: float, K: list[float], m: float | None,
+        blank: bool = False,
+    ) -> list[float]:  # fmt: skip
         """What is left of each g_i; m is the momentum, where g_i is divided by local steps."""
         lengths = [float(np.linalg.norm(x)) for x in g]
-        bound = self.multiple * self.scale(lengths, model / eta_c)
+        bound = self.multiple * self.scale(lengths, model / eta_c, blank)
         part = [1.0] * len(g) if m is None else self.fractions(K, m)
         long = [x > bound * f for x, f in zip(lengths, part, strict=True)]
         told = list(zip(lengths, part, long, strict=True))
         self.steps.append(K)
         self.accepted.append([0.1 * bound * f if too else x for x, f, too in told])
+        most = 5 * bound / self.multiple  # that is remembered
+        self.parts = [1.0 if too or x <= most * f else most * f / x for x, f, too in told]
         return [bound / self.multiple * f / x if too else 1.0 for x, f, too in told]
 
     def remembered(
@@ -336,6 +341,7 @@ class Server:
     population: int | Mapping[str, int] | None = None
     clip: Clip | None = None
     half_life: float | None = None
+    parts: dict[str, float] = field(default_factory=dict)
     y: dict[str, Array] = field(default_factory=dict)
     n: dict[str, int] = field(default_factory=dict)  # of the seen
     waiting: dict[str, int | None] = field(default_factory=dict)
@@ -407,6 +413,10 @@ class Server:
         size = sum(int(np.prod(s)) for s in self.shapes.values())
         return self.y.get(client, np.zeros(size))
 
+    def bounded(self, g: Mapping[str, Array]) -> dict[str, Array]:
+        """What is remembered of each: five times the usual length at most."""
+        return {i: self.parts.get(i, 1.0) * x for i, x in g.items()}
+
     def keep(self, news: Mapping[str, Array]) -> None:
         for client, x in news.items():
             self.y[client] = roundtrip(self.codec, self.shapes, x).astype(np.float64)
@@ -424,7 +434,9 @@ class Server:
             length, root = float(np.linalg.norm(w.astype(np.float64))), np.sqrt(len(w))
             model = 0.1 * (length if length > 1e-3 * root else root)
             claimed = [float(u.steps or 0) for u in S]
-            left = self.clip.factors([*g.values()], model, self.eta_c, claimed, o.get("m"))
+            blank = not length > 1e-3 * root
+            left = self.clip.factors([*g.values()], model, self.eta_c, claimed, o.get("m"), blank)
+            self.parts = dict(zip(g, self.clip.parts, strict=True))
             for u, factor in zip(S, left, strict=True):
                 if factor < 1:  # and never more, in float32
                     exact = factor / self.eta_c
@@ -533,7 +545,7 @@ class Server:
         self, g: Any, n: Any, K: Any, a: int, N: int, P: float, warmup: str = "all", **_: Any
     ) -> Array:
         r = sum(g.values()) + self.sum(lambda j: 0.0 if j in g else 1.0)
-        self.keep(g)
+        self.keep(self.bounded(g))
         return r / (len(self.n) if warmup == "seen" else N)
 
     def fedstale(
@@ -543,7 +555,7 @@ class Server:
         p = {i: 1 / len(g) if weighting == "uniform" else n[i] / a for i in g}
         q = {j: 1 / N if weighting == "uniform" else self.n[j] / P for j in self.n}
         r = sum(p[i] * (g[i] - beta * self.old(i)) for i in g) + beta * self.sum(lambda j: q[j])
-        self.keep(g)
+        self.keep(self.bounded(g))
         return r
 
     def fedvarp(self, *args: Any, **o: Any) -> Array:
@@ -559,7 +571,8 @@ class Server:
             k = {i: str(zlib.crc32(i.encode()) % clusters) for i in g}
             share = dict.fromkeys(self.y, 1 / clusters)
         r = sum((g[i] - self.old(k[i])) / len(g) for i in g) + self.sum(lambda q: share[q])
-        self.keep({q: np.mean([g[i] for i in g if k[i] == q], axis=0) for q in set(k.values())})
+        h = self.bounded(g)
+        self.keep({q: np.mean([h[i] for i in g if k[i] == q], axis=0) for q in set(k.values())})
         return r
 
     def fedadavr(
@@ -567,7 +580,7 @@ class Server:
     ) -> Array:
         p = {"cohort": 1 / a, "population": 1 / P, "ht": N / (len(g) * P)}[weighting]
         r = sum(p * n[i] * (g[i] - self.old(i)) for i in g) + self.sum(lambda j: self.n[j] / P)
-        self.keep(g)
+        self.keep(self.bounded(g))
         return r
 
     fedadavr_quant = fedadavr_noopt = fedadavr
@@ -611,7 +624,7 @@ class Server:
             rho = 1.0 if q >= len(self.c) else 1 - (1 - rate) ** len(mine)
             c[q] = (1 - rho) * c[q] + rho * np.mean(mine, axis=0) if mine else c[q]
         self.c = c
-        self.keep(g)
+        self.keep(self.bounded(g))
         return r
 
 

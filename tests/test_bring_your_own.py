@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from fedadavr import Layout, Update, algorithm
+from fedadavr.algorithms.registry import ALGORITHMS
 from fedadavr.codecs import CODECS
 from fedadavr.memory.vectors import MEMORIES
 from fedadavr.optimizers import OPTIMIZERS
@@ -90,7 +91,7 @@ STORE = """
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     with ExitStack() as stack:
-        for registry in (CODECS, OPTIMIZERS, MEMORIES, STORES):
+        for registry in (ALGORITHMS, CODECS, OPTIMIZERS, MEMORIES, STORES):
             stack.enter_context(registry.unchanged())
         yield
 
@@ -117,6 +118,54 @@ def test_a_codec_of_ones_own(tmp_path: Path) -> None:
     np.testing.assert_allclose(w, x, atol=1e-2)
     with pytest.raises(ValueError, match="int16"):
         algorithm("fedadavr", LAYOUT, codec="int5")
+
+
+FORGETS = """
+from dataclasses import dataclass, field
+from fedadavr.algorithms import Direction, Remembering, register
+
+@register("forgets")
+class Forgets(Remembering):
+    \"\"\"It counts who came, and says nothing of it to a commit.\"\"\"
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.came = {}
+
+    def direction(self, cohort):
+        for client in cohort.clients:
+            self.came[client] = self.came.get(client, 0) + 1
+        return Direction(gain=cohort.even, recall=cohort.even, base=1 / cohort.count)
+
+@register("remembers")
+class Remembers(Forgets):
+    \"\"\"It does say so.\"\"\"
+
+    def state_dict(self, *, copy=True):
+        return super().state_dict(copy=copy) | {"came": dict(self.came)}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.came = dict(state["came"])
+"""
+
+
+def test_what_an_algorithm_of_ones_own_keeps_and_does_not_save(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would be gone after a resume, and the run would be another: so it is said, once."""
+    loaded(tmp_path, FORGETS)
+    layout = Layout({"x": (8,)})
+    for name, warned in (("forgets", 1), ("remembers", 0), ("fedadavr-plus", 0)):
+        caplog.clear()
+        store = open_store(f"lmdb:{tmp_path / name}")
+        server, w = algorithm(name, layout, store=store), layout.zeros()
+        for round in (1, 2):
+            w = server.step(w, [Update(c, w + 1, 10) for c in "abc"])
+            server.commit(w, round=round)
+        store.close()
+        found = [line for line in caplog.messages if "'came' is not saved" in line]
+        assert len(found) == warned
 
 
 def test_an_optimizer_of_ones_own(tmp_path: Path) -> None:

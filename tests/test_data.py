@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 
 from fedadavr.data import Arrays, Dataset, Federation, federate, load
 from fedadavr.data.files import read_cifar, read_idx
-from fedadavr.data.partitions import PARTITIONS
+from fedadavr.data.partitions import PARTITIONS, checked_shares
 from fedadavr.data.shakespeare import read_roles
 
 
@@ -96,6 +97,19 @@ def test_iid_noniid_is_half_and_half(five_k: Dataset) -> None:
         counts = np.bincount(own, minlength=10)
         assert (counts >= 9).all()
         assert (counts > 30).sum() == 2
+
+
+@pytest.mark.parametrize(("returned", "why"), [
+    (np.full((10, 15), 1 / 15), r"shape \(10, 8\), a row for each class.*returned \(10, 15\)"),
+    (None, "returned a NoneType"),
+    (np.full((10, 8), 0.0625), "of class 0 do not: they add up to 0.5"),
+    (np.where(np.eye(10, 8) > 0, np.nan, 1 / 8), "of class 0 do not: they add up to nan"),
+    (np.tile([1.5, -0.5, 0, 0, 0, 0, 0, 0], (10, 1)), "the least is -0.5"),
+])  # fmt: skip
+def test_what_a_partition_of_ones_own_returns_is_looked_at(returned: Any, why: str) -> None:
+    """It would be dealt wrongly, and nobody would know."""
+    with pytest.raises(ValueError, match=why):
+        checked_shares("mine", returned, 10, 8)
 
 
 def test_the_seed_decides_the_partition(five_k: Dataset) -> None:

@@ -203,7 +203,7 @@ HONEST: Told = {"num-examples": 10, "accuracy": 0.9}
     ("odd", "clients", "why"),
     [
         ({"num-examples": 10_000, "accuracy": 900.0}, 5, "out of all measure: 900, others' 0.9"),
-        ({"accuracy": -9.1}, 3, "out of all measure: 9.1, others' 0.9"),
+        ({"accuracy": -91.0}, 3, "out of all measure: 91, others' 0.9"),
         ({"accuracy": [0.9]}, 5, "is a list of 1, others' a number"),
         ({"accuracy": []}, 2, "is a list of 0, others' a number"),
         ({"accuracy": [0.9] * 10_000}, 2, "is a list of 10000, others' a number"),

@@ -728,6 +728,147 @@ def test_a_record_of_another_name_does_not_reach_the_users_function() -> None:
     assert result.train_metrics_clientapp[1]["mean"] == 1.0
 
 
+# --- what other people's models and apps have ---
+
+
+def normalized(names: list[str]) -> ArrayRecord:
+    """A layer, and batch normalization as Keras and PyTorch begin it, under these names."""
+    values = [np.full((2, 3), 0.5), np.ones(3), np.zeros(3), np.zeros(3), np.ones(3)]
+    arrays = [Array(np.asarray(v, np.float32)) for v in values]
+    return ArrayRecord(dict(zip(names, arrays, strict=True)))
+
+
+def narrower(message: Message, context: Context) -> RecordDict:
+    """A client whose data have a small variance, and a mean of its own."""
+    arrays = [a.numpy() for a in message.content.array_records["arrays"].values()]
+    arrays[0] = arrays[0] - np.float32(0.01)
+    mean = -1.0 if context.node_id < 102 else 5.0
+    arrays[3:] = [np.full(3, mean, np.float32), np.full(3, 0.01, np.float32)]
+    names = list(message.content.array_records["arrays"])
+    return reply_of(dict(zip(names, arrays, strict=True)))
+
+
+NAMES = {
+    "Keras": ["w", "bn/gamma", "bn/beta", "bn/moving_mean", "bn/moving_variance"],
+    "PyTorch": ["w", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"],
+    "a list": ["0", "1", "2", "3", "4"],
+}
+
+
+@pytest.mark.parametrize("names", NAMES.values(), ids=list(NAMES))
+@pytest.mark.parametrize("cls", [flower.FedAvg, flower.FedAdaVR])
+def test_statistics_of_batch_normalization_are_averaged(
+    cls: type[flower.Strategy], names: list[str], tmp_path: Path
+) -> None:
+    """Whatever they are called, also after a restart; a mean may be negative, at a minority too."""
+    store = f"lmdb:{tmp_path / 's'}"
+    for rounds in (3, 5):
+        strategy = made(cls, store=store)
+        result = strategy.start(nodes(narrower, clients=5), normalized(names), rounds)
+        mean, variance = (result.arrays[name].numpy() for name in names[3:])
+        np.testing.assert_allclose(variance, 0.01, rtol=1e-5)
+        np.testing.assert_allclose(mean, 2.6, rtol=1e-5)
+        assert result.train_metrics_clientapp[rounds]["rejected"] == 0
+
+
+def test_an_array_with_infinity_stays_as_it_is(said: list[str]) -> None:
+    """A mask of attention that is saved with the weights; NaN is nobody's mask."""
+    mask = np.triu(np.full((3, 3), -np.inf, np.float32), 1)
+    first = ArrayRecord({"w": Array(np.ones(4, np.float32)), "mask": Array(mask)})
+
+    def train(message: Message, context: Context) -> RecordDict:
+        return reply_of({"w": np.zeros(4, np.float32), "mask": mask + np.float32(1)})
+
+    result = made().start(nodes(train), first, 2)
+    np.testing.assert_array_equal(result.arrays["mask"].numpy(), mask)
+    assert (result.arrays["w"].numpy() < 1).all()
+    assert any("'mask' holds infinity" in line for line in said)
+    broken = ArrayRecord({"w": Array(np.full(4, np.nan, np.float32))})
+    with pytest.raises(ValueError, match="the array 'w' of the model holds NaN"):
+        made().start(nodes(), broken, 2)
+
+
+@pytest.mark.parametrize("cls", [flower.FedAvg, flower.FedAdaVR])
+def test_starting_again_and_again_trains_everybody(cls: type[flower.Strategy]) -> None:
+    """An app with phases of one round each: the second one's draws are not the first one's."""
+    trained = set()
+
+    def train(message: Message, context: Context) -> RecordDict:
+        trained.add(context.node_id)
+        return towards(message, context)
+
+    strategy = made(cls, fraction_train=0.25, min_train_nodes=2, min_available_nodes=8)
+    for _ in range(12):
+        strategy.start(nodes(train, clients=8), model(), 1)
+    assert len(trained) == 8
+
+
+class Rebuilding(flower.FedAdaVR):
+    """A subclass that makes new messages of the replies, as one that decompresses them might."""
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+        new = [Message(r.content, r.metadata.dst_node_id, MessageType.TRAIN) for r in replies]
+        return super().aggregate_train(server_round, new)
+
+
+def test_replies_that_answer_nothing_end_the_run_with_the_reason() -> None:
+    """Nothing would be trained, and the run would come to a normal end."""
+    with pytest.raises(NothingAccepted, match=r"answer no message of the round.*reply_to"):
+        made(Rebuilding).start(nodes(), model(), 9)
+
+
+def test_flowers_attributes_are_there() -> None:
+    """They are read and set before a run; in a run they are said to be fixed."""
+    adam = flower.FedAdam(eta=0.02, beta_1=0.8)
+    assert (adam.eta, adam.beta_1, adam.beta_2) == (0.02, 0.8, 0.99)
+    adam.eta *= 0.5
+    assert adam.eta == 0.01
+    with pytest.raises(ValueError, match="server_lr"):
+        adam.eta = -1.0
+    assert adam.eta == 0.01
+    assert not hasattr(adam, "proximal_mu")
+    sent = []
+
+    def train(message: Message, context: Context) -> RecordDict:
+        sent.append(message.content.config_records["config"]["proximal-mu"])
+        return towards(message, context)
+
+    prox = made(flower.FedProx, proximal_mu=0.1, server_lr=1.0)
+    prox.proximal_mu = 0.5
+    prox.start(nodes(train), model(), 1)
+    assert set(sent) == {0.5}
+
+    class Decaying(flower.FedAdam):
+        def configure_train(self, *given: Any) -> Any:
+            self.eta *= 0.9
+            return super().configure_train(*given)
+
+    with pytest.raises(AttributeError, match="eta cannot be changed while Decaying runs"):
+        made(Decaying).start(nodes(), model(), 2)
+
+
+def test_a_metric_that_is_nan_everywhere_reaches_the_users_function() -> None:
+    """An area under a curve of clients with one class; and counts of very different clients."""
+    seen: list[Any] = []
+
+    def mine(records: list[RecordDict], weighted_by: str) -> MetricRecord:
+        metrics: list[Any] = [record.metric_records["metrics"] for record in records]
+        seen.extend(m["auc"] for m in metrics)
+        return MetricRecord({"correct": sum(m["correct"] for m in metrics)})
+
+    def train(message: Message, context: Context) -> RecordDict:
+        content = towards(message, context)
+        correct = 4500 if context.node_id == 100 else 150
+        content["metrics"] = MetricRecord(
+            {"num-examples": 10, "auc": float("nan"), "correct": correct}
+        )
+        return content
+
+    result = made(train_metrics_aggr_fn=mine).start(nodes(train), model(), 1)
+    assert len(seen) == CLIENTS
+    assert result.train_metrics_clientapp[1]["correct"] == 4500 + 3 * 150
+
+
 # --- Flower's own tests of its strategies, in short ---
 
 

@@ -848,3 +848,58 @@ def test_tiny_replies_at_the_start_do_not_freeze_a_small_cohort(name: str, cohor
     attacked = settle(server, cohort, 60, tiny)
     assert server.influence.clipped == 0
     assert attacked < 0.3 * np.linalg.norm(START - TARGETS[1:5].mean(axis=0))
+
+
+@pytest.mark.parametrize(("name", "extra"), [
+    ("fedvarp", {}), ("mifa", {"warmup": "seen"}), ("fedstale", {}), ("cluster-fedvarp", {}),
+    ("fedadavr", {"server_lr": 0.1}), ("fedadavr-plus", {"server_lr": 0.1}),
+])  # fmt: skip
+@pytest.mark.parametrize("codec", ["fp32", "int8"])
+def test_what_is_just_not_clipped_is_remembered_as_a_few_times_the_usual(
+    name: str, extra: Any, codec: str
+) -> None:
+    """It moves the model once, as long as it is; its record would do so in every round."""
+    codec_of = {} if name == "cluster-fedvarp" else {"codec": codec}
+    server: Any = algorithm(name, LAYOUT, **extra, **codec_of)
+    w = server.step(START, replies(START, 1))
+    updates = replies(w, 2)
+    usual = float(np.median([np.linalg.norm(u.weights - w) for u in updates]))
+    long = 30 * usual * away(w)
+    updates[0] = changed(updates[0], weights=(w + long).astype(np.float32))
+    server.step(w, updates)
+    assert not server.clipped
+    kept = float(np.linalg.norm(server.memory.update_of(server.record_of(updates[0].client))))
+    assert kept < 11 * usual  # five times the scale, which is rounded up, and the codec's error
+    assert kept > (0.5 if name == "cluster-fedvarp" else 3) * usual
+
+
+@pytest.mark.parametrize("cohort", [1, 2, 5])
+@pytest.mark.parametrize("claim", [2.0**-20, 1])
+@pytest.mark.parametrize("name", ["fedavg", "fednova", "fedadavr", "fedadavr-plus"])
+def test_a_claim_of_next_to_nothing_does_not_refuse_all_others(
+    name: str, claim: float, cohort: int
+) -> None:
+    """The first client says that it has hardly an example; everybody else is taken all the same."""
+    server, w = algorithm(name, LAYOUT, **settings_of(name, {})), START
+    for _ in range(12):
+        w = server.step(w, [changed(replies(w, 0)[0], client="liar", examples=claim)])
+    refused = 0
+    for round in range(80):
+        updates = [changed(u, examples=5000 * u.examples) for u in replies(w, round)[:cohort]]
+        w, rejected = server.step_good(w, updates)
+        refused += len(rejected)
+    assert refused == 0
+    assert server.influence.examples.median > 1000
+
+
+def test_a_cohort_that_agrees_is_its_own_scale_where_the_model_is_zero() -> None:
+    """A linear model begins at zero, and may end at a million; one reply of three is no cohort."""
+    w = LAYOUT.zeros()
+    target = np.full(LAYOUT.size, 1e6, np.float32)
+    server = algorithm("fedavg", LAYOUT)
+    np.testing.assert_allclose(server.step(w, [Update(c, target, 10) for c in "abc"]), 1e6)
+    assert not server.clipped
+    far = [Update("a", target, 10), Update("b", w + 1, 10), Update("c", w + 1, 10)]
+    server = algorithm("fedavg", LAYOUT)
+    server.step(w, far)
+    assert list(server.clipped) == ["a"]

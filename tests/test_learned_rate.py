@@ -337,3 +337,25 @@ def test_a_flower_strategy_goes_on_with_its_rate(tmp_path: Path) -> None:
     assert half == whole[:3]
     assert rates(again, 6) == whole
     assert len(set(whole)) == 5  # the first two are alike
+
+
+@pytest.mark.parametrize("constant", [255.0, 1.7e9])
+@pytest.mark.parametrize("name", ["fedadavr", "fedadavr-plus"])
+def test_what_nobody_moves_does_not_count(name: str, constant: float) -> None:
+    """A frozen layer, or a constant among the weights: the others step as they would without."""
+    layout, beside = Layout({"a": (30, 40)}), Layout({"a": (30, 40), "mean": (7,)})
+    rng = np.random.default_rng(0)
+    w = rng.normal(0, 0.1, layout.size).astype(np.float32)
+    still = np.full(7, constant, np.float32)
+    one, two = algorithm(name, layout), algorithm(name, beside)
+    models = [w, np.concatenate([w, still])]
+    for round in range(8):
+        moves = rng.normal(0, 0.01, (5, layout.size)).astype(np.float32) + np.float32(0.003)
+        wide = np.concatenate([moves, np.zeros((5, 7), np.float32)], axis=1)
+        for k, (server, move) in enumerate(((one, moves), (two, wide))):
+            cohort = [Update(str((round + c) % 9), models[k] - m, 10) for c, m in enumerate(move)]
+            models[k] = server.step(models[k], cohort)
+    np.testing.assert_allclose(models[1][:-7], models[0], rtol=1e-5, atol=1e-7)
+    assert (models[1][-7:] == still).all()
+    rates = [server.server_optimizer.learned.used for server in (one, two)]  # type: ignore[union-attr]
+    assert rates[1] == pytest.approx(rates[0], rel=1e-6)

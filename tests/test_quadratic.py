@@ -53,6 +53,7 @@ ENDS: dict[str, tuple[float, float]] = {
 @pytest.mark.parametrize("name", algorithm_names())
 def test_where_each_algorithm_ends(name: str) -> None:
     """Those that remember reach the optimum to 1e-6; those that do not stay at their floor."""
+    assert name in ENDS, f"{name} has no row in ENDS: where does it end?"
     low, high = ENDS[name]
     # FedAWE steps a_i times as far, here ten times in the mean: at a rate of 1 it diverges.
     settings = {"server_lr": 0.05} if name == "fedawe" else {}

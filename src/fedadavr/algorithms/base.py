@@ -212,7 +212,7 @@ class Algorithm(ServerState, ABC):
         self.torn = True  # until the round is whole
         round.admit()
         reach = float(np.median(round.lengths))
-        step = self.server_optimizer.next(self.client_lr, w, reach)
+        step = self.server_optimizer.next(self.client_lr, w, reach, round.moved)
         try:
             go = self.direction(round.cohort)
             bounds.check_step(self, cohort, step.rate, go.gain, round.lengths)

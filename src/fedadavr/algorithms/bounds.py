@@ -15,11 +15,13 @@ from fedadavr import kernels
 from fedadavr.algorithms.cohort import Cohort, Floats
 from fedadavr.algorithms.influence import (
     AGAIN,
+    CLAIM_MOST,
     COUNTED,
     FEWEST,
     GROWTH,
     LITTLE,
     PORTION,
+    REMEMBERED,
 )
 from fedadavr.algorithms.replies import Rejected, Update
 from fedadavr.memory.cohort_records import CohortRecords
@@ -37,22 +39,36 @@ ZERO = 1e-3  # the magnitude of weights below which a model says nothing of a sc
 FINITE = float(np.finfo(np.float64).max)
 
 
-def excessive_claims(server: Algorithm, what: str, updates: list[Update]) -> dict[str, str]:
-    """Whose claims of examples or steps are beyond all that is known, and why."""
+def excessive_claims(
+    server: Algorithm, what: str, updates: list[Update]
+) -> tuple[dict[str, str], float | None]:
+    """Whose claims of examples or steps are beyond all that is known, and why.
+
+    Where they are most of the cohort it is what was known that was odd, such as one client's claim
+    of next to nothing: nobody is refused then, and the second result is what they count with.
+    """
     claims = [getattr(u, what) or 0 for u in updates]
     largest = max(claims, default=0)
     if not largest:
-        return {}
+        return {}, None
     most, why = getattr(server, f"max_{what}"), f"max_{what}"
+    told = most is not None
     if most is None:
         most, why = server.influence.most(what, claims)
     if largest <= most:
-        return {}
+        return {}, None
+    above = [n for n in claims if n > most]
+    if not told and 2 * len(above) > len(claims) and largest <= CLAIM_MOST:
+        log.warning(
+            "round %d: %d of %d replies claim more %s than %.15g (%s): they count with that",
+            server.round + 1, len(above), len(claims), what, most, why,
+        )  # fmt: skip
+        return {}, most
     return {
         u.client: f"it claims {n} {what}, more than {most:.15g} ({why})"
         for u, n in zip(updates, claims, strict=True)
         if n > most
-    }
+    }, None
 
 
 def owners_of(cohort: Cohort) -> list[int] | None:
@@ -121,18 +137,11 @@ def clip(
 
     Their factors in `inverse` become what makes them as long as the scale.
     """
-    rate, history = server.client_lr, server.influence.history
-    part = fractions(server, cohort)
-    longest = max((lengths / part).tolist())
-    if not server.clip or longest <= server.clip * rate * history:
-        return None  # so it is nearly always
-    model = 0.0
-    if server.influence.lengths.known < LITTLE:
-        # A tenth, since a client's update is hardly as long as the model; one that starts at
-        # zero counts as if its weights were of magnitude one.
-        length, root = float(np.linalg.norm(w.astype(np.float64))), float(np.sqrt(len(w)))
-        model = MODEL * (length if length > ZERO * root else root)
-    bound = server.clip * rate * server.influence.scale(lengths / rate, model / rate, server.round)
+    rate, part = server.client_lr, fractions(server, cohort)
+    scale = _scale(server, w, lengths, lengths / part, server.clip)
+    if scale is None:
+        return None
+    bound = server.clip * scale
     clipped: npt.NDArray[np.bool_] = lengths > bound * part
     if not clipped.any():
         return None
@@ -142,6 +151,41 @@ def clip(
     factor = np.where(factor > exact, np.nextafter(factor, np.float32(0)), factor)
     inverse[clipped] = np.copysign(factor, inverse[clipped])
     return clipped, np.where(clipped, COUNTED * bound * part, lengths)
+
+
+def _scale(
+    server: Algorithm, w: Vector, lengths: Floats, whole: Floats, multiple: float
+) -> float | None:
+    """The scale of lengths, if one of the `whole` may be so many times longer, else None."""
+    rate, history = server.client_lr, server.influence.history
+    if not server.clip or max(whole.tolist()) <= multiple * rate * history:
+        return None  # so it is nearly always
+    model, blank = 0.0, False
+    if server.influence.lengths.known < LITTLE:
+        # A tenth, since a client's update is hardly as long as the model; one that starts at
+        # zero counts as if its weights were of magnitude one.
+        length, root = float(np.linalg.norm(w.astype(np.float64))), float(np.sqrt(len(w)))
+        blank = not length > ZERO * root
+        model = MODEL * (root if blank else length)
+    return rate * server.influence.scale(lengths / rate, model / rate, server.round, blank=blank)
+
+
+def remembered_parts(
+    server: Algorithm, w: Vector, cohort: Cohort, lengths: Floats
+) -> Floats | None:
+    """What part of each update is remembered; None: all of all.
+
+    One that is just not clipped would otherwise act from the memory, at up to `clip` times the
+    usual length, in every round that its client stays away.
+    """
+    part = fractions(server, cohort)
+    scale = _scale(server, w, lengths, lengths / part, REMEMBERED)
+    if scale is None:
+        return None
+    parts = np.ones(len(cohort))
+    long = lengths > REMEMBERED * scale * part
+    parts[long] = REMEMBERED * scale * part[long] / lengths[long]
+    return parts if long.any() else None
 
 
 def remembered_sizes(server: Algorithm, cohort: Cohort, records: CohortRecords) -> list[float]:
@@ -213,8 +257,9 @@ def check_step(
 def tell_clipped(round: int, cohort: Cohort, places: list[int], sent: Any, used: Any) -> None:
     """Say whose updates were clipped."""
     i = max(places, key=lambda place: sent[place])
+    hint = "; if all are honest, clip=0 takes them as they are" if len(places) > 1 else ""
     log.warning(
         "round %d: %d of %d updates clipped, the longest that of client %s from length "
-        "%.3g to %.3g",
-        round, len(places), len(cohort), shown(cohort.clients[i]), sent[i], used[i],
+        "%.3g to %.3g%s",
+        round, len(places), len(cohort), shown(cohort.clients[i]), sent[i], used[i], hint,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from fedadavr.algorithms.fedavg import FedAvg
 from fedadavr.algorithms.registry import register
 from fedadavr.kernels.terms import OptimizerStep
 from fedadavr.optimizers import Optimizer
+from fedadavr.optimizers.optimizer import Flags
 from fedadavr.vector import Layout, Vector
 
 
@@ -26,10 +27,11 @@ class Extrapolation(Optimizer):
         self.squares, self.extrapolation = 0.0, 1.0
 
     def next(
-        self, client_lr: float = 1.0, w: Vector | None = None, reach: float = 0.0
-    ) -> OptimizerStep:
+        self, client_lr: float = 1.0, w: Vector | None = None, reach: float = 0.0,
+        moved: Flags | None = None,
+    ) -> OptimizerStep:  # fmt: skip
         """The numbers of the next step, which waits for the norms."""
-        return super().next(client_lr, w, reach)._replace(hold=True)
+        return super().next(client_lr, w, reach, moved)._replace(hold=True)
 
     def _trust(self, norms: Floats) -> Floats:
         """eta_g, for every tensor."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +61,14 @@ def gather(server: Algorithm, updates: list[Update]) -> tuple[Cohort, Weights]:
     return cohort, weights
 
 
+def _counted(update: Update, what: str, most: float) -> Update:
+    """An update whose claim is no more than that."""
+    whole = max(1, math.floor(most))
+    if what == "steps":
+        return replace(update, steps=min(update.steps or 0, whole) or None)
+    return replace(update, examples=min(update.examples, whole if most >= 1 else most))
+
+
 def _shared_out(examples: Floats, clients: list[str], most: float) -> Floats:
     """`shared_out`, where a client's replies count together."""
     once = list(dict.fromkeys(clients))
@@ -91,7 +101,10 @@ def _checked(server: Algorithm, updates: list[Update]) -> Keyed:
         except (TypeError, ValueError) as error:
             reasons[key_of(client, ids)] = str(error)
     for what in ("examples", "steps"):
-        reasons |= excessive_claims(server, what, [update for _, _, update in keyed])
+        wrong, most = excessive_claims(server, what, [update for _, _, update in keyed])
+        reasons |= wrong
+        if most is not None:
+            keyed = [(key, client, _counted(u, what, most)) for key, client, u in keyed]
     if reasons:
         raise Rejected(reasons)
     return keyed

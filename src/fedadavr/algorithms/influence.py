@@ -4,11 +4,13 @@ A reply is never trusted for its size. Its length |w - w_i| may be a lenient mul
 the median length of late. What is longer is no healthy client's, and is clipped to that median: it
 then moves the model, and stays in the memory of a client that never comes again, no more than any
 other. It is counted with a tenth of the bound, so that the scale follows if everybody's lengths
-have changed for good. The numbers of examples and steps that it claims may be a thousand times the
-median known; what is more is refused. A client that comes once is remembered with a weight of a few
-times the median at most, whatever it claims; when it comes again, with more. Medians, since a
-minority cannot move them; of what was accepted, as it was accepted, since what is sent costs
-nothing to make huge. The state is three histograms of fixed size, two counts.
+have changed for good. What is remembered of a reply acts for as long as its client stays away, and
+has a bound of its own, a few times the median. The numbers of examples and steps that it claims may
+be a thousand times the median known; what is more is refused, unless most of the cohort claim it:
+then what was known was odd, and they count with the bound. A client that comes once is remembered
+with a weight of a few times the median at most, whatever it claims; when it comes again, with more.
+Medians, since a minority cannot move them; of what was accepted, as it was accepted, since what is
+sent costs nothing to make huge. The state is three histograms of fixed size, two counts.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ LITTLE = 10.0  # lengths, below which a cohort says more of itself than its hist
 EARLY = 3  # rounds, in which a server that starts too fast changes all lengths a thousandfold
 LEAP = 10.0  # how much longer than its history a whole cohort may be, later
 LEAP_EARLY = 1000.0
+REMEMBERED = 5.0  # times the usual length, that a reply is remembered with at most
 COUNTED = 0.1  # of the bound: the length that a clipped update is learned with
 CLAIM = 1000.0  # sizes of real clients are heavy-tailed
 CLAIM_FIRST, CLAIM_MOST = 1e6, 1e9  # times the least known, and at all: with fewer than three known
@@ -98,7 +101,7 @@ class Influence:
         """The median length of late; zero while fewer than three are known."""
         return self.lengths.median if self.lengths.known > FEWEST else 0.0
 
-    def scale(self, lengths: Floats, model: float, rounds: int) -> float:
+    def scale(self, lengths: Floats, model: float, rounds: int, *, blank: bool = False) -> float:
         """The scale of a cohort's lengths.
 
         It is the median of those accepted of late, or the cohort's own lower median where that is
@@ -116,6 +119,9 @@ class Influence:
             The length of the model, which is the scale while little is known.
         rounds : int
             How many have been applied.
+        blank : bool
+            Whether the model is all zeros, as linear ones begin: then it is no scale, and three
+            replies or more are their own.
         """
         early = self.lengths.known < LITTLE or rounds < EARLY
         history = self.history
@@ -127,6 +133,8 @@ class Influence:
                 pair = min(pair, LEAP_EARLY * (history or model))
                 return max(history, both.median if both.known > FEWEST else 0.0, model, pair)
             return both.median if history == 0.0 else history
+        if blank and not history:
+            return cohort.median
         anchor, leap = history or model, LEAP_EARLY if early else LEAP
         return max(history, min(cohort.median, leap * anchor))
 

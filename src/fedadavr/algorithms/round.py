@@ -99,6 +99,14 @@ class Round:
         lengths: Floats = np.sqrt(self.squares.sum(axis=1)) * self.server.client_lr
         return lengths
 
+    @property
+    def moved(self) -> npt.NDArray[np.bool_]:
+        """Which tensors an update moves."""
+        moved: npt.NDArray[np.bool_] = (
+            np.add.reduceat(self.squares.sum(axis=0), self.server.layout.blocks.first) > 0
+        )
+        return moved
+
     def bound(self) -> None:
         """Clip what is too long; refuse what float32 cannot carry."""
         server, cohort, replies = self.server, self.cohort, self.replies
@@ -108,12 +116,17 @@ class Round:
             self.clipped, self.learned = found
             self._measure_again(self.clipped)
             self.lengths = self._lengths()
+        if server.memory is not None and not self.remembered.keep:  # else they are corrections
+            parts = bounds.remembered_parts(server, replies.w, cohort, self.lengths)
+            if parts is not None:
+                self.remembered = self.remembered._replace(share=self.remembered.share * parts)
+                self._measure_again(parts < 1)
         first = server.layout.blocks.first
         self.tops = np.maximum.reduceat(self.peaks, first, axis=1).view(np.float32)
         bounds.check_magnitudes(server, cohort, self.lengths, self.tops.max(axis=1))
 
     def _measure_again(self, clipped: npt.NDArray[np.bool_]) -> None:
-        """The first pass once more, only for the records that a clipped client writes."""
+        """The first pass once more, only for the records that such a client writes."""
         replies, records, first = self.replies, self.remembered, self.cohort.first
         which = np.flatnonzero(np.logical_or.reduceat(clipped, first[:-1]))
         clients = np.concatenate([np.arange(first[k], first[k + 1]) for k in which])

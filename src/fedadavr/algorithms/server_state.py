@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from fedadavr.algorithms.influence import Influence
@@ -14,6 +16,8 @@ from fedadavr.memory.vectors import VectorMemory
 from fedadavr.optimizers import Optimizer
 from fedadavr.stores import Store, StoreError
 from fedadavr.vector import Layout, Vector
+
+log = logging.getLogger(__name__)
 
 
 class Torn(RuntimeError):
@@ -41,6 +45,7 @@ class ServerState:
     clipped: dict[str, float]
     torn: bool
     _notes: dict[int, Any]  # what rounds have reported since the last commit
+    _told_of_state = False
 
     @property
     def round(self) -> int:
@@ -108,6 +113,9 @@ class ServerState:
         self._check_whole()
         if self.store is None or not self.store.durable:
             return
+        if not self._told_of_state:
+            self._told_of_state = True
+            self._tell_unsaved()
         state = {
             "layout": {name: list(shape) for name, shape in self.layout.shapes.items()},
             "w": w,
@@ -125,6 +133,21 @@ class ServerState:
         else:
             self.store.commit({}, state, **kept)
         self._notes = {}
+
+    def _tell_unsaved(self) -> None:
+        """Warn of what an algorithm of somebody's own keeps, and no commit holds."""
+        own: Any = type(self)
+        house: Any = next(c for c in own.__mro__ if c.__module__.startswith(f"{__package__}."))
+        if own.state_dict is not house.state_dict:
+            return
+        brought = {f.name for f in fields(house)} | {f.name for f in fields(own) if f.init}
+        kept = [name for name in vars(self) if name not in brought | {"_notes", "_told_of_state"}]
+        if own is not house and kept:
+            log.warning(
+                "algorithm %s: its %s is not saved, and a run that is resumed begins without: add "
+                "it to state_dict and load_state_dict (as algorithms/past_gradients.py does)",
+                self.name, ", ".join(map(repr, kept)),
+            )  # fmt: skip
 
     def restore(self) -> tuple[Vector, dict[str, Any]] | None:
         """Take over the store's last commit: its model and its extra; None if there is none."""

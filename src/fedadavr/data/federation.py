@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fedadavr.data.partitions import deal
+from fedadavr.data.partitions import checked_shares, deal
 from fedadavr.data.registry import DATASETS, NATURAL, PARTITIONS, Protocol, check_partition
 from fedadavr.data.sources import Dataset
 
@@ -83,7 +83,9 @@ def federate(dataset: Dataset, partition: str, clients: int | None, seed: int) -
     if clients > len(labels):
         raise ValueError(f"{clients} clients, but only {len(labels)} examples to train on")
     rng = np.random.default_rng([seed, 0])
-    shares = shares_of(labels, dataset.classes, clients, rng)
+    shares = checked_shares(
+        partition, shares_of(labels, dataset.classes, clients, rng), dataset.classes, clients
+    )
     return Federation(
         dataset.train,
         dataset.test,

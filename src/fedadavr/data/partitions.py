@@ -7,12 +7,14 @@ kinds, but they cut one set of examples and do not tell the shares by which anot
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from fedadavr.data.registry import PARTITIONS, Labels, Partition, Shares, partition
 
-__all__ = ["PARTITIONS", "Labels", "Shares", "deal", "label_quantity"]
+__all__ = ["PARTITIONS", "Labels", "Shares", "checked_shares", "deal", "label_quantity"]
 
 Rng = np.random.Generator
 
@@ -82,6 +84,25 @@ def dirichlet(labels: Labels, classes: int, clients: int, rng: Rng) -> Shares:
 partition("lq-1")(label_quantity(1))
 partition("lq-2")(label_quantity(2))
 partition("lq-3")(label_quantity(3))
+
+
+def checked_shares(name: str, shares: Any, classes: int, clients: int) -> Shares:
+    """What a partition returned, if it can be dealt by."""
+    if not isinstance(shares, np.ndarray) or shares.shape != (classes, clients):
+        got = shares.shape if isinstance(shares, np.ndarray) else f"a {type(shares).__name__}"
+        raise ValueError(
+            f"the partition {name} must return an array of shares of shape ({classes}, {clients}), "
+            f"a row for each class and a column for each client, and returned {got}"
+        )
+    with np.errstate(invalid="ignore"):
+        whole = np.abs(shares.sum(axis=1) - 1) < 1e-6
+    for row in np.flatnonzero(~(whole & (shares >= 0).all(axis=1))):
+        raise ValueError(
+            f"the partition {name} must return shares from 0 up that add up to 1 for each class, "
+            f"and those of class {row} do not: they add up to {shares[row].sum():g}, the least is "
+            f"{shares[row].min():g}"
+        )
+    return shares
 
 
 def deal(labels: Labels, shares: Shares, rng: Rng) -> list[npt.NDArray[np.int64]]:

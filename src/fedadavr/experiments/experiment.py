@@ -39,6 +39,7 @@ TOLD_FIRST = ("dataset", "partition", "clients", "clients_per_round", "algorithm
               "server_lr", "client_lr")  # fmt: skip
 """The order in which an experiment is told; then come the other settings and fields."""
 STEMS = ("imagenet", "cifar")
+MOST = 2**31  # of any count
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,9 @@ class Experiment:
                      "buffer", "evaluate_clients", "evaluate_every", "evaluate_examples",
                      "average_last"):  # fmt: skip
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{flag(name)} must be at least 1, got {value}")
+            if value is not None and not 1 <= value < MOST:
+                bound = f"at least 1, got {value}" if value < 1 else f"below {MOST:,}"
+                raise ValueError(f"{flag(name)} must be {bound}")
         assert self.clients is not None
         assert self.rounds is not None
         assert self.average_last is not None
@@ -195,6 +197,8 @@ class Experiment:
             raise ValueError(f"{flag('momentum')} must lie in [0, 1), got {self.momentum}")
         if self.seed < 0:
             raise ValueError(f"{flag('seed')} must not be negative, got {self.seed}")
+        if self.seed >= 2**63:
+            raise ValueError(f"{flag('seed')} must be below 2^63")
 
     def with_participation(self) -> Experiment:
         """With every setting of who is there and whose replies come, checked."""

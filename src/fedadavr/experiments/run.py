@@ -365,12 +365,14 @@ def check_fit(module: torch.nn.Module, federation: Federation, experiment: Exper
     inputs = federation.train.inputs(first)
     try:
         with torch.no_grad():
-            shape = tuple(module(inputs).shape)
+            answer = module(inputs)
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        shape = ()
+        shape: tuple[int, ...] = ()
         why = str(error).splitlines()[0]
     else:
-        why = f"it answers with shape {shape}"
+        tensor = isinstance(answer, torch.Tensor)
+        shape = tuple(answer.shape) if tensor else ()
+        why = f"it answers with {f'shape {shape}' if tensor else f'a {type(answer).__name__}'}"
     if shape != (len(first), federation.classes):
         raise ValueError(
             f"the model {experiment.model} does not fit the data set {experiment.dataset}, whose "

@@ -14,6 +14,17 @@ ALIASES = {
     "proximal_mu": "mu",
 }
 
+ATTRIBUTES = (*ALIASES, "tau", "server_momentum")
+"""What Flower's strategies have as attributes."""
+
+
+def meant(name: str, known: Collection[str]) -> str | None:
+    """The setting that an attribute of Flower's strategies is, if the algorithm has it."""
+    if name not in ATTRIBUTES:
+        return None
+    new = name if name in known else ALIASES.get(name, name)
+    return new if new in known else None
+
 
 def ours(given: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Settings with Flower's names replaced by ours.

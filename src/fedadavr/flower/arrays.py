@@ -16,7 +16,8 @@ from fedadavr.flower.scratch import bytes_of
 from fedadavr.vector import Layout, Vector
 
 NUMPY = "numpy.ndarray"
-BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
+MEANS = ("running_mean", "moving_mean")  # how the names of batch normalization's means end
+BUFFERS = (*MEANS, "running_var", "moving_variance", "moving_var", "num_batches_tracked")
 
 Values = npt.NDArray[Any]
 
@@ -69,18 +70,23 @@ class Model:
     """The arrays of a model: which are parameters, which are buffers, and how they travel.
 
     Parameters are optimized and remembered. Buffers are not: arrays that are not floating, running
-    statistics, empty arrays, and those named in `buffers`; they are averaged and keep their dtype.
+    statistics, empty arrays, those that hold infinity (as a mask of attention does: `constant`,
+    which stay as they are), and those named in `buffers`; they are averaged and keep their dtype.
     What comes in another floating dtype, or whole numbers in another integer's, is cast to the
     model's; `cast` is one such array, as a sentence.
     """
 
-    def __init__(self, arrays: ArrayRecord, buffers: Sequence[str] = ()) -> None:
+    def __init__(
+        self, arrays: ArrayRecord, buffers: Sequence[str] = (), nameless: Sequence[str] = ()
+    ) -> None:
         for name in buffers:
             if name not in arrays:
                 raise ValueError(f"buffers: the model has no array {name!r}")
         self.roles: dict[str, ArrayRole] = {}
         self.parameters: list[str] = []
         self.buffers: list[str] = []
+        self.constant: dict[str, Values] = {}
+        self._nameless = frozenset(nameless)
         self.cast = ""
         for name, array in arrays.items():
             values = _named(name, array)
@@ -92,10 +98,15 @@ class Model:
                     "trees (XGBoost) travel, which have no mean: send float32, or name it in "
                     "buffers= if it is one"
                 )
-            is_buffer = still or not values.size or name.endswith(BUFFERS) or name in buffers
+            named = name.endswith(BUFFERS) or name in nameless or name in buffers
+            is_buffer = still or not values.size or named
+            if not still and np.isinf(values).any():
+                is_buffer, self.constant[name] = True, values.copy()
+            if not still and np.isnan(values).any():
+                raise ValueError(f"the array {name!r} of the model holds NaN")
             (self.buffers if is_buffer else self.parameters).append(name)
         if not self.parameters:
-            raise ValueError("the model has no parameters: no array of it is floating")
+            raise ValueError("the model has no parameters: no array of it is floating and finite")
         self.layout = Layout({name: self.roles[name].shape for name in self.parameters})
 
     def __str__(self) -> str:
@@ -113,7 +124,13 @@ class Model:
     @property
     def statistics(self) -> list[str]:
         """The buffers that are statistics of one model, as batch normalization has them."""
-        return [name for name in self.buffers if name.endswith(BUFFERS)]
+        return [n for n in self.buffers if n.endswith(BUFFERS) or n in self._nameless]
+
+    @property
+    def means(self) -> list[str]:
+        """The statistics that may be negative; of those without names the first of each pair."""
+        nameless = [name for name in self.buffers if name in self._nameless]
+        return [n for n in self.statistics if n.endswith(MEANS)] + nameless[::2]
 
     def split(self, record: ArrayRecord) -> tuple[list[Values], dict[str, Values]]:
         """The parameters (float32, in order) and the buffers of a reply; checks all of them."""
@@ -131,7 +148,7 @@ class Model:
                 raise BadArrays(
                     f"the array {name!r} has shape {values.shape}, the model {role.shape}"
                 )
-            found[name] = values
+            found[name] = self.constant.get(name, values)
         with np.errstate(over="ignore"):  # infinity is looked for later
             parameters = [
                 np.ascontiguousarray(found[name], np.float32).reshape(-1)
@@ -176,8 +193,11 @@ class Model:
 
         A mean lies between its numbers, but may be rounded to beyond what their dtype can hold.
         """
-        averaged = {}
+        averaged: dict[str, Values] = {}
         for name in self.buffers:
+            if name in self.constant:
+                averaged[name] = self.constant[name]
+                continue
             dtype = self.roles[name].dtype
             wide = np.complex128 if np.issubdtype(dtype, np.complexfloating) else np.float64
             total = sum(
@@ -185,6 +205,24 @@ class Model:
             )
             averaged[name] = _cast(total, dtype)
         return averaged
+
+
+def nameless_statistics(record: ArrayRecord) -> list[str]:
+    """The arrays of a new model that are batch normalization's statistics, but have no names.
+
+    A list of arrays has numbers for names: a scale of ones, a shift of zeros, then a mean of zeros
+    and a variance of ones, all of one length, are such a layer.
+    """
+    names: list[str] = list(record)
+    found: list[str] = []
+    if not all(name.isdecimal() for name in names):
+        return []
+    for four in zip(names, names[1:], names[2:], names[3:], strict=False):
+        values = [_named(name, record[name]) for name in four]
+        same = len({v.shape for v in values}) == 1 and values[0].ndim == 1 and values[0].size > 0
+        if same and all((v == k).all() for v, k in zip(values, (1, 0, 0, 1), strict=True)):
+            found += four[2:]
+    return found
 
 
 def _cast(values: Any, dtype: np.dtype[Any]) -> Values:

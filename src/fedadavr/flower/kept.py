@@ -15,7 +15,7 @@ from fedadavr.algorithms import Algorithm, algorithm
 from fedadavr.algorithms.registry import check_settings, settings_in_use
 from fedadavr.algorithms.server_state import Torn
 from fedadavr.defaults import FIRST, filled
-from fedadavr.flower.arrays import Model, Values
+from fedadavr.flower.arrays import Model, Values, nameless_statistics
 from fedadavr.flower.history import History
 from fedadavr.flower.identity import Identities
 from fedadavr.flower.log import log
@@ -120,13 +120,12 @@ class KeptRounds:
         """Build the server for a model, once; with a store, take over what it holds."""
         if self.server is not None:
             return self.server
-        self._flat_model = Model(arrays, self._buffer_names)
-        log(INFO, "the model: %s", self._flat_model)
         store = None
         if self.store is not None:
             store = open_store(self.store, self.encrypt_with, compress=self._compress)
         try:
             state = None if store is None else store.state()
+            self._flat_model = self._model_of(arrays, state)
             check_state(state, self._resume, self._algorithm, self._flat_model, self._where)
             server = self._build(self._flat_model.layout, store)
             if server.average is not None and self._flat_model.statistics:
@@ -152,6 +151,25 @@ class KeptRounds:
         self._record = None
         self.roster.take_over(server, self._done_before)
         return server
+
+    def _model_of(self, arrays: ArrayRecord, state: Mapping[str, Any] | None) -> Model:
+        """What is optimized in these arrays, and what is not: with a store, as it was then."""
+        nameless = nameless_statistics(arrays)
+        if state is not None:
+            before = state.get("extra", {}).get("buffers", {})
+            nameless = [
+                name for name in before
+                if name.isdecimal() and name in arrays and arrays[name].dtype.startswith("float")
+                and name not in self._buffer_names
+            ]  # fmt: skip
+        model = Model(arrays, self._buffer_names, nameless)
+        log(INFO, "the model: %s", model)
+        if nameless:
+            log(INFO, "the arrays %s are statistics of batch normalization: averaged, not "
+                "optimized", ", ".join(nameless))  # fmt: skip
+        for name in model.constant:
+            log(WARNING, "the array %r holds infinity: it stays as it is", name)
+        return model
 
     def _current(self) -> ArrayRecord:
         """The model as it goes out."""

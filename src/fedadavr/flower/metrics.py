@@ -13,7 +13,7 @@ from flwr.app import MetricRecord, RecordDict
 MOST_KEYS = 1000  # metrics of one client
 MOST_WEIGHT = 1e9  # of one of fewer than three clients
 BEYOND = 1000.0  # times the median, where a weight or a value is not believed any more
-ALONE = 10.0  # times the largest of all others', where a value of one of three or more is not
+ALONE = 100.0  # times the largest of all others', where a value of one of three or more is not
 COUNT = "num-"  # how the names of counts begin, whose tails are honestly heavy
 
 Aggregate = Callable[[list[RecordDict], str], MetricRecord | None]
@@ -76,11 +76,11 @@ def aggregate(
 
     Believed are: a weight and values that are finite and at most a thousand times the clients'
     median (or than one); metrics that most of the clients have, as a number or a list as most
-    have them; and, of three or more, values up to ten times the largest of all others' (or up to
-    one, as a rate may be; up to 100 where all others' are zero; counts as they are). `average` is
-    given whatever is left of a client's metrics; any other function, which may count on all of them
-    being there, only the clients that have them all. Who is left out is told to `note`, with the
-    reason.
+    have them; and, of three or more, values up to a hundred times the largest of all others' (or
+    up to one, as a rate may be; up to 100 where all others' are zero; counts as they are).
+    `average` is given whatever is left of a client's metrics; any other function, which may count
+    on all of them being there, only the clients that have them all, and metrics of which none is
+    finite, too. Who is left out is told to `note`, with the reason.
     """
     rows: dict[str, Row] = {}
     for client, content in contents.items():
@@ -95,7 +95,7 @@ def aggregate(
         del rows[client]
         note(client, f"its {weighted_by} is {weights[client]:g}, the median {typical:g}")
     wrong: dict[str, dict[str, str]] = {client: {} for client in rows}  # client -> metric -> why
-    common = _common(rows)
+    common, unknown = _common(rows)
     for key in common:
         for client, why in _odd({client: row.get(key) for client, row in rows.items()},
                                 count=key == weighted_by or key.startswith(COUNT)):  # fmt: skip
@@ -110,6 +110,8 @@ def aggregate(
             if function is not average:
                 continue
         good = set(common) - wrong[client].keys()
+        if function is not average:
+            good |= unknown
         kept.append(_record(contents[client], good, weighted_by, usual))
     return function(kept, weighted_by) if kept else None
 
@@ -140,11 +142,12 @@ def _float(value: Any) -> float:
         return math.inf
 
 
-def _common(rows: Mapping[str, Row]) -> list[str]:
-    """The metrics that most clients have, and of which one at least is finite."""
+def _common(rows: Mapping[str, Row]) -> tuple[list[str], set[str]]:
+    """The metrics that most clients have; apart, those of which none is finite."""
     having = Counter(key for row in rows.values() for key in row)
     finite = {key for row in rows.values() for key in row if math.isfinite(_peak(row[key]))}
-    return [key for key, number in having.items() if 2 * number > len(rows) and key in finite]
+    most = [key for key, number in having.items() if 2 * number > len(rows)]
+    return [key for key in most if key in finite], set(most) - finite
 
 
 def _odd(values: Mapping[str, Value | None], *, count: bool) -> Iterator[tuple[str, str]]:
@@ -158,7 +161,7 @@ def _odd(values: Mapping[str, Value | None], *, count: bool) -> Iterator[tuple[s
     near = {client: peak for client, peak in peaks.items() if peak <= most}
     if len(near) > 2 and not count:
         second, first = sorted(near.values())[-2:]
-        if first > (max(1.0, ALONE * second) if second else 100.0):
+        if first > (max(1.0, ALONE * second) if second else ALONE):
             most = second
     for client, value in values.items():
         if value is None or client not in finite:

@@ -22,6 +22,10 @@ SUPERLINK = 1  # the node id under which the SuperLink reports errors
 BEYOND = 1000.0  # times what other clients' buffers reach, where one is not believed any more
 SEVERAL = 3  # clients that it takes to end a run by what they send
 NEVER_NEGATIVE = ("var", "variance", "num_batches_tracked")  # how such buffers' names end
+UNKNOWN_REPLIES = (
+    "the replies answer no message of the round: whoever changes replies sets message.content, or "
+    "makes new ones with Message(content, reply_to=...)"
+)
 ALONE = 1e6  # the same with one client, times what the buffer was before
 
 
@@ -162,22 +166,23 @@ class RejectedRounds:
         self._rounds = 0
         self._clients: set[str] = set()
 
-    def look(self, found: SortedReplies, clients: int) -> None:
-        """Look at a round; `clients` are there in all."""
+    def look(self, found: SortedReplies, clients: int, omitted: int) -> None:
+        """Look at a round; `clients` are there in all, so many replies answer no message of it."""
         if found.good:
             self._rounds, self._clients = 0, set()
             return
-        log(ERROR, "%s: no reply was accepted, the model stays as it was: %s", found.what,
-            found.reason)  # fmt: skip
-        if not found.rejected and not found.raised:
+        mute = omitted and not found.rejected and not found.raised
+        reason = UNKNOWN_REPLIES if mute else found.reason
+        log(ERROR, "%s: no reply was accepted, the model stays as it was: %s", found.what, reason)
+        if not found.rejected and not found.raised and not omitted:
             return  # nobody answered: an outage, which may pass
         self._rounds += 1
-        self._clients.update(found.rejected, found.raised)
+        self._clients.update(found.rejected, found.raised, found.failed if mute else ())
         if self._rounds >= self._most and len(self._clients) >= min(SEVERAL, clients):
             raise NothingAccepted(
                 f"every reply of the last {self._rounds} rounds was rejected"
                 f"{' or an error' if found.raised else ''}, so that nothing is trained; the "
-                f"last reason: {found.reason}"
+                f"last reason: {reason}"
             )
 
 
@@ -233,7 +238,7 @@ def check_buffers(found: SortedReplies, model: Model, now: dict[str, Values]) ->
 
     A buffer is averaged, so one client's 1e30 in a running variance would be everybody's.
     """
-    for name in model.buffers:
+    for name in (name for name in model.buffers if name not in model.constant):
         peaks = {client: _peak(reply.buffers[name]) for client, reply in found.good.items()}
         if not peaks:
             return
@@ -244,9 +249,9 @@ def check_buffers(found: SortedReplies, model: Model, now: dict[str, Values]) ->
             if peak > most:
                 found.reject(client, f"its buffer {name!r} has {peak:.3g}, others {typical:.3g}")
         never = name.endswith(NEVER_NEGATIVE)  # a negative variance would make the model's NaN
-        if never or _lowest(now[name]) >= 0:
+        if never or (_lowest(now[name]) >= 0 and name not in model.means):
             below = [c for c, r in found.good.items() if _falls_below(r.buffers[name], now[name])]
-            few = 2 * len(below) <= len(found.good)  # a mean, which begins at zero, may be anything
+            few = 2 * len(below) <= len(found.good)  # what begins at zero may be a mean, too
             for client in below if few or never else []:
                 found.reject(client, f"its buffer {name!r} is negative, and the model's is not")
 

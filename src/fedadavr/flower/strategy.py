@@ -16,8 +16,8 @@ from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from flwr.serverapp.strategy import Result
 
 from fedadavr.algorithms import Algorithm, Rejected, Update
-from fedadavr.algorithms.registry import settings_of
-from fedadavr.flower.aliases import ours
+from fedadavr.algorithms.registry import settings_in_use, settings_of
+from fedadavr.flower.aliases import meant, ours
 from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.arrays import BadArrays
 from fedadavr.flower.history import EVALUATED, TRAINED
@@ -200,6 +200,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         self._identity_timeout = identity_timeout
         self._max_rejected_rounds = max_rejected_rounds
         self._in_start = False  # else the loop is somebody else's
+        self._starts = 0  # of `start`, that began without a store
         self._forget_all()
 
     def _forget_all(self) -> None:
@@ -218,6 +219,37 @@ class Strategy(KeptRounds, FlowerFedAvg):
             self._naming, remembers=self._remembers, handing_over=not self.authenticated,
         )  # fmt: skip
         self.roster = Roster(self.identities)
+
+    def __getattr__(self, name: str) -> Any:
+        """A setting by the name that Flower's strategies have for it."""
+        known = self.__dict__.get("_algorithm")
+        key = meant(name, settings_of(known)) if known else None
+        if key is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        server = self.server or self._probe()
+        return server.client_lr if key == "client_lr" else settings_in_use(server)[key]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        known = self.__dict__.get("_algorithm")
+        key = meant(name, settings_of(known)) if known else None
+        if key is None:
+            super().__setattr__(name, value)
+        elif self.__dict__.get("server") is not None:
+            raise AttributeError(
+                f"{name} cannot be changed while {type(self).__name__} runs: give it {key} before"
+            )
+        else:
+            before, self._settings = self._settings, {**self._settings, key: value}
+            try:
+                self._probe()
+            except ValueError:
+                self._settings = before
+                raise
+
+    @property
+    def _draws(self) -> int:
+        """The seed of draws: a second `start` that begins anew would draw the first one's again."""
+        return self._sampling_seed + max(0, self._starts - 1)
 
     def summary(self) -> None:
         """Log what will run."""
@@ -253,6 +285,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
         self._timeout = math.inf if timeout is None else timeout  # as Flower's grids take it
         self.close()
         self._forget_all()
+        if self.store is None:
+            self._starts += 1
         self._prepare(initial_arrays)
         self._in_start, grid = True, pulling(grid, self.store, self.encrypt_with is not None)
         try:
@@ -277,6 +311,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
     def _say_start(self, num_rounds: int) -> None:
         log(INFO, "Starting %s, %d rounds:", type(self).__name__, num_rounds)
         self.summary()
+        if self._starts > 1:
+            log(INFO, "started before, and there is no store: memory and moments begin anew")
         if self._done_before:
             log(
                 INFO,
@@ -350,7 +386,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         everyone = _in_order(clients)
         size = min(len(everyone), max(int(len(everyone) * self.fraction_train),
                                       self.min_train_nodes))  # fmt: skip
-        chosen = server.sample(self._sampling_seed, round, everyone, size)
+        chosen = server.sample(self._draws, round, everyone, size)
         log(INFO, "round %d: %d of %d clients train", round, len(chosen), len(clients))
         config["server-round"] = round
         if server.needs.proximal_mu:
@@ -415,7 +451,8 @@ class Strategy(KeptRounds, FlowerFedAvg):
             raise metrics
         if not self._in_start:
             self._commit()  # somebody else's loop does not say when it ends; see `_made`
-        self._rejected_rounds.look(found, len(self.roster.joined))
+        omitted = len(replies) - len(answers[0])
+        self._rejected_rounds.look(found, len(self.roster.joined), omitted)
         if not moved:
             return None, metrics
         self._unseen = False
@@ -496,8 +533,9 @@ class Strategy(KeptRounds, FlowerFedAvg):
                 "(fedadavr.flower.ClientHook counts them)"
             )
         weights, buffers = self._flat_model.split(arrays)
-        if any(not np.isfinite(b).all() for b in buffers.values()):
-            raise BadArrays("its buffers hold NaN or infinity")
+        for name, values in buffers.items():
+            if name not in self._flat_model.constant and not np.isfinite(values).all():
+                raise BadArrays(f"its buffer {name!r} holds NaN or infinity")
         update = Update(client, weights, examples, steps, owner=node if self._binding else 0)
         return Reply(update, buffers, content)
 
@@ -549,7 +587,7 @@ class Strategy(KeptRounds, FlowerFedAvg):
         everyone = _in_order(clients)
         size = min(len(everyone), max(int(len(everyone) * self.fraction_evaluate),
                                       self.min_evaluate_nodes))  # fmt: skip
-        places = sample(self._sampling_seed, round, EVALUATE, len(everyone), size)
+        places = sample(self._draws, round, EVALUATE, len(everyone), size)
         chosen = [everyone[place] for place in places]
         config["server-round"] = round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})

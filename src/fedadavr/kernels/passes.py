@@ -461,7 +461,7 @@ def measure(lo, hi, blocks, replies, records, sketch, square, peak):
         k = blocks.within[b]
         x = replies.w[a : a + n]
         for record in range(len(first) - 1):
-            alone = not own and first[record + 1] - first[record] == 1
+            alone = not own and _alone(first, records.share, record)
             if own:
                 data, scale = records.old[record] + records.offset[t], records.scale[record, t]
                 born = records.born[a : a + n]
@@ -489,6 +489,13 @@ def measure(lo, hi, blocks, replies, records, sketch, square, peak):
             if not alone:
                 peak[record, b] = _peak(s, n)
     scratch[0] = 0  # so that numba, which sees only its address in use, does not free it earlier
+
+
+@_jit
+def _alone(first, share, record):
+    """Whether a record is one reply as it is."""
+    at = first[record]
+    return first[record + 1] - at == 1 and (len(share) == 0 or share[at] == 1.0)
 
 
 @_jit
@@ -558,7 +565,7 @@ def advance(
             mean_c[:n] = 0.0
         _pull_vectors(vectors, fed, a, r, moved, n)
         for record in range(len(first) - 1):
-            alone = first[record + 1] - first[record] == 1 and keep == 0.0 and lean == 0.0
+            alone = keep == 0.0 and lean == 0.0 and _alone(first, records.share, record)
             # The memory bus would idle while a block is computed: let it bring the next reply's.
             ahead, size = _next_bytes(blocks, weights, b, hi, first[record + 1], t, k, n)
             if remembers:

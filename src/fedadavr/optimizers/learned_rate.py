@@ -17,9 +17,10 @@ a model was thrown far away, since there all gradients agree again: so no step i
 tenth of the model, or of the first one, w_0, if that is shorter: steps that are too long make a
 model grow, and must not make room for longer ones. A first model that is hardly there, as one of
 zeros, is no measure: then longest = max(|w| / 10, reach), with reach the median length of the
-round's updates over the number of the round, at first as long as FedAvg's own step. In the first
-round |u| is not known; no coordinate of an adaptive step is much above one then, so that sqrt(d)
-stands for it. The rate starts at that bound, unless told.
+round's updates over the number of the round, at first as long as FedAvg's own step. |w|, |w_0| and
+d are of the tensors that the round moves: a frozen layer, or a constant among the weights, is none
+of it. In the first round |u| is not known; no coordinate of an adaptive step is much above one
+then, so that sqrt(d) stands for it. The rate starts at that bound, unless told.
 """
 
 from __future__ import annotations

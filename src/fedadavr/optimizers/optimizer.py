@@ -22,6 +22,8 @@ from fedadavr.vector import Layout, Vector
 
 TrustRatio = Literal["tensor", "global"]
 Rate = float | Literal["learned"]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -134,17 +136,18 @@ class Optimizer:
         return LearnedRate(start)
 
     def next(
-        self, client_lr: float = 1.0, w: Vector | None = None, reach: float = 0.0
-    ) -> OptimizerStep:
+        self, client_lr: float = 1.0, w: Vector | None = None, reach: float = 0.0,
+        moved: Flags | None = None,
+    ) -> OptimizerStep:  # fmt: skip
         """The numbers of the next step from w; `steps` moves when it is `done`.
 
-        Where the rate is learned, the first step needs w, and each the median length of the round's
-        updates.
+        Where the rate is learned, the first step needs w and which tensors the round's updates move
+        (None: all), and each the median length of these updates.
         """
         t = self.steps + 1
         self._reach = reach / t
         if self.learned:
-            self.lr = self._next_rate(self.learned, w)
+            self.lr = self._next_rate(self.learned, w, moved)
         rate, first, second = self.lr, 1.0, 1.0
         if self.rule.bias == "moments":
             first, second = 1 / (1 - self.beta1**t), 1 / (1 - self.beta2**t)
@@ -158,23 +161,33 @@ class Optimizer:
             "m" not in rule.moments,
         )  # fmt: skip
 
-    def _next_rate(self, learned: LearnedRate, w: Vector | None) -> float:
+    def _next_rate(self, learned: LearnedRate, w: Vector | None, moved: Flags | None) -> float:
         if learned.rate is not None:
             return learned.rate
         assert w is not None
-        first, size = self.layout.blocks.start, self.layout.size
-        squares = np.add.reduceat(np.square(w, dtype=np.float64), first)
-        length = math.sqrt(squares.sum())
+        blocks = self.layout.blocks
+        squares = np.add.reduceat(np.square(w, dtype=np.float64), blocks.start)
+        if moved is not None and not moved.all():
+            squares = np.add.reduceat(squares, blocks.first)
+        length, size = self._moving(squares, moved)
         direction = length if self.rule.trust and length else math.sqrt(size)
         return learned.next(length, size, direction, self._reach)
 
-    def norms(self) -> npt.NDArray[np.float64]:
+    def _moving(self, squares: Floats, moved: Flags | None) -> tuple[float, int]:
+        """The length, from squares by tensor, and the size of the tensors that are moved.
+
+        A tensor that nobody moves, frozen or a constant, says nothing of how far to step.
+        """
+        if moved is None or moved.all() or not moved.any():
+            return math.sqrt(squares.sum()), self.layout.size
+        sizes = np.array([math.prod(shape) for shape in self.layout.shapes.values()])
+        return math.sqrt(squares[moved].sum()), int(sizes[moved].sum())
+
+    def norms(self) -> Floats:
         """Where a step's pass puts what `done` asks for, by block."""
         return np.zeros((5 if self.learned else 2, self.layout.blocks.number))
 
-    def done(
-        self, step: OptimizerStep, w: Vector, out: Vector, norms: npt.NDArray[np.float64]
-    ) -> None:
+    def done(self, step: OptimizerStep, w: Vector, out: Vector, norms: Floats) -> None:
         """Close a step: count it, and where the model was held back, move it now."""
         ratios = np.ones(1)
         if step.hold:
@@ -183,14 +196,14 @@ class Optimizer:
             kernels.run(kernels.finish, blocks, step, step.rate * ratios, w, out)
         if self.learned:
             squares = np.add.reduceat(norms, self.layout.blocks.first, axis=1)
-            length, direction = np.sqrt([squares[0].sum(), (ratios**2 * squares[1]).sum()])
+            direction = math.sqrt((ratios**2 * squares[1]).sum())
             direction *= step.rate / self.lr  # FedAdam corrects its bias there
-            size, products = self.layout.size, squares[2:].sum(axis=1)
-            lengths = float(length), size, float(direction)
-            self.learned.learn(self.lr, products, *lengths, self._reach)
+            length, size = self._moving(squares[0], squares[4] > 0)
+            products = squares[2:].sum(axis=1)
+            self.learned.learn(self.lr, products, length, size, direction, self._reach)
         self.steps += 1
 
-    def _trust(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def _trust(self, norms: Floats) -> Floats:
         """Each tensor's |w| / |direction|, and 1 where either is zero."""
         first = self.layout.blocks.first
         squares = np.add.reduceat(norms, first, axis=1)
@@ -205,7 +218,9 @@ class Optimizer:
         """One step from w along a gradient; returns the new model (in `out`, if given)."""
         out = np.empty_like(w) if out is None else out
         reach = float(np.linalg.norm(gradient)) if self.learned else 0.0
-        step, blocks, norms = self.next(1.0, w, reach), self.layout.blocks, self.norms()
+        blocks, norms = self.layout.blocks, self.norms()
+        moved = np.logical_or.reduceat(gradient != 0, blocks.start[blocks.first])
+        step = self.next(1.0, w, reach, moved)
         kernels.run(kernels.optimize, blocks, step, w, gradient, out, norms)
         self.done(step, w, out, norms)
         return out
