@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedadavr.algorithms.registry import user_settings
 from fedadavr.experiments.experiment import Experiment
 from fedadavr.experiments.folder import CHECKPOINT, CONFIG, RunFolder
 from fedadavr.experiments.options import RunOptions
@@ -66,6 +67,12 @@ def label(experiment: Experiment) -> str:
     e = experiment
     told = [e.get(name) for name in ("optimizer", "server_lr", "codec")]
     own = [str(value) for value in (*told, f"client-lr {e.client_lr:g}") if value]
+    known = user_settings(e.algorithm)
+    own += [
+        f"{name.replace('_', '-')} {value}" for name, value in e.settings.items()
+        if name not in ("optimizer", "server_lr", "codec") and name in known
+        and value != known[name].default
+    ]  # fmt: skip
     return f"{e.dataset} {e.partition} {e.algorithm} {' '.join(own)} seed {e.seed}"
 
 
