@@ -19,9 +19,7 @@ ATTRIBUTES = (*ALIASES, "tau", "server_momentum")
 
 
 def meant(name: str, known: Collection[str]) -> str | None:
-    """The setting that an attribute of Flower's strategies is, if the algorithm has it."""
-    if name not in ATTRIBUTES:
-        return None
+    """The setting that one of `ATTRIBUTES` is, if the algorithm has it."""
     new = name if name in known else ALIASES.get(name, name)
     return new if new in known else None
 

@@ -156,7 +156,8 @@ class KeptRounds:
         """What is optimized in these arrays, and what is not: with a store, as it was then."""
         nameless = nameless_statistics(arrays)
         if state is not None:
-            before = state.get("extra", {}).get("buffers", {})
+            extra = state.get("extra") or {}  # where it is damaged, restoring it will say so
+            before = extra.get("buffers", {}) if isinstance(extra, Mapping) else {}
             nameless = [
                 name for name in before
                 if name.isdecimal() and name in arrays and arrays[name].dtype.startswith("float")

@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import Result
 
 from fedadavr.algorithms import Algorithm, Rejected, Update
 from fedadavr.algorithms.registry import settings_in_use, settings_of
-from fedadavr.flower.aliases import meant, ours
+from fedadavr.flower.aliases import ATTRIBUTES, meant, ours
 from fedadavr.flower.allow_list import AllowList
 from fedadavr.flower.arrays import BadArrays
 from fedadavr.flower.history import EVALUATED, TRAINED
@@ -222,16 +222,14 @@ class Strategy(KeptRounds, FlowerFedAvg):
 
     def __getattr__(self, name: str) -> Any:
         """A setting by the name that Flower's strategies have for it."""
-        known = self.__dict__.get("_algorithm")
-        key = meant(name, settings_of(known)) if known else None
+        key = self._meant(name)
         if key is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         server = self.server or self._probe()
         return server.client_lr if key == "client_lr" else settings_in_use(server)[key]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        known = self.__dict__.get("_algorithm")
-        key = meant(name, settings_of(known)) if known else None
+        key = self._meant(name)
         if key is None:
             super().__setattr__(name, value)
         elif self.__dict__.get("server") is not None:
@@ -245,6 +243,11 @@ class Strategy(KeptRounds, FlowerFedAvg):
             except ValueError:
                 self._settings = before
                 raise
+
+    def _meant(self, name: str) -> str | None:
+        """The setting that an attribute is, by Flower's name."""
+        known = self.__dict__.get("_algorithm") if name in ATTRIBUTES else None
+        return meant(name, settings_of(known)) if known else None
 
     @property
     def _draws(self) -> int:
