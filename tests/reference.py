@@ -303,9 +303,11 @@ class Clip:
         part = [1.0] * len(g) if m is None else self.fractions(K, m)
         long = [x > bound * f for x, f in zip(lengths, part, strict=True)]
         told = list(zip(lengths, part, long, strict=True))
+        known = sum(weight for _, weight in self.faded(self.accepted))
         self.steps.append(K)
         self.accepted.append([0.1 * bound * f if too else x for x, f, too in told])
-        most = 5 * bound / self.multiple  # that is remembered
+        guess = known < 10 and sum(x > 0 for x in lengths) < 3
+        most = np.inf if guess else 5 * bound / self.multiple  # that is remembered
         self.parts = [1.0 if too or x <= most * f else most * f / x for x, f, too in told]
         return [bound / self.multiple * f / x if too else 1.0 for x, f, too in told]
 

@@ -179,6 +179,8 @@ def remembered_parts(
     usual length, in every round that its client stays away.
     """
     part = fractions(server, cohort)
+    if server.influence.lengths.known < LITTLE and np.count_nonzero(lengths) < FEWEST:
+        return None  # what is usual is not known: the scale is a guess by the model
     scale = _scale(server, w, lengths, lengths / part, REMEMBERED)
     if scale is None:
         return None
